@@ -1,0 +1,129 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/hardware.h"
+#include "core/mesh/mesh.h"
+#include "core/model/model.h"
+
+namespace trainyard {
+
+enum class Order : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1 };
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class Optimizer : std::uint8_t { adam, adamw, lamb };
+enum class Precision : std::uint8_t { fp32, bf16, fp16 };
+
+struct Parallel {
+  std::int32_t tensor = 1, pipeline = 1, data = 1, context = 1, expert = 1;
+  std::int32_t virtual_stages = 1;
+  bool sequence = false;
+  std::int32_t zero = 0;
+  std::vector<Axis> order{Axis::tensor, Axis::data, Axis::pipeline};  // innermost first
+  std::vector<std::int32_t> layers_per_stage;  // stage-major, virtual stages last; empty: equal
+  std::vector<std::int32_t> placement;         // slot of each rank; empty: contiguous
+};
+
+struct Batch {
+  std::int64_t global_sequences = 1, micro_sequences = 1, sequence_length = 1;
+};
+
+struct Training {
+  Optimizer optimizer = Optimizer::adam;
+  Precision precision = Precision::bf16;
+  Recompute recompute = Recompute::none;
+  double clip = 1.0;  // global gradient norm; 0 = off
+  std::int64_t vocab_divisible_by = 128;
+  double total_tokens = 0;
+  FlopConvention flops = FlopConvention::full;
+};
+
+// MegaScale's overlaps; each is a visible difference in the program.
+struct Overlap {
+  bool tensor = false;        // fused and chunked GEMMs beside chunked collectives
+  bool pipeline = false;      // send and receive decoupled
+  bool data = false;          // per-chunk reduce-scatter and all-gather beside compute
+  bool prefetch = false;      // the step's first all-gather runs beside data loading
+  bool data_loading = false;  // asynchronous, one loader a node
+};
+
+struct Schedule {
+  Order pipeline = Order::one_f_one_b;
+  Overlap overlap;
+  std::int32_t tensor_chunks = 4;  // pieces a GEMM is cut into when overlap.tensor
+};
+
+struct Software {
+  std::string attention = "flash2";  // generation of the fused attention kernel
+  bool fused_norm = true, fused_residual = true, fused_activation = true;
+  bool cuda_graphs = false;
+  double garbage_collection_ms = 0;  // mean host pause a step; 0 = off
+};
+
+struct Cluster {
+  GpuProfile gpu;
+  NodeProfile node;
+  FabricProfile fabric;
+  NcclProfile nccl;
+  std::int32_t nodes = 1;
+};
+
+struct Network {
+  std::string model = "analytic";
+  std::int32_t qps_per_connection = 1;
+};
+
+// Times that stand in for the kernel and collective models; NaN or empty = not given.
+// One value, one per stage, or one per stage and chunk (stage-major).
+struct Measured {
+  std::vector<double> forward_ms, backward_ms, weight_grad_ms;
+  double pipeline_transfer_ms = -1, tensor_collective_ms = -1;
+  double gradient_reduce_scatter_ms = -1, parameter_all_gather_ms = -1;
+  double embedding_all_reduce_ms = -1, gradient_norm_ms = -1, optimizer_ms = -1;
+  double data_loading_ms = -1;
+  bool any() const;
+};
+
+// slow: a rank's or node's kernels take `factor` times as long from `at` for `lasts`.
+// late: a rank issues its first instruction `at` after the others.
+// jitter: every kernel's time is multiplied by 1 + |N(0, sigma)|, drawn per rank and instruction.
+struct Fault {
+  enum class Kind : std::uint8_t { slow, late, jitter } kind{};
+  std::int32_t rank = -1, node = -1;
+  Time at, lasts = kNever;
+  double factor = 1, sigma = 0;
+};
+
+// Reads one line such as "slow rank=7 at=10s factor=1.1"; throws ConfigError naming the word.
+Fault parse_fault(std::string_view line);
+
+struct Range {
+  double low, high;
+};
+
+// Everything a run is told; the only thing that crosses from the front end to the engine.
+struct Job {
+  std::string name;
+  Model model;
+  Parallel parallel;
+  Batch batch;
+  Training training;
+  Schedule schedule;
+  Software software;
+  Cluster cluster;
+  Network network;
+  Measured measured;
+  std::vector<Fault> faults;
+  std::map<std::string, Range> expect;
+  std::uint64_t seed = 1;
+
+  std::int32_t gpus() const;
+  std::int64_t micro_batches() const;  // per pipeline and step
+  std::int32_t stages() const { return parallel.pipeline; }
+  std::int32_t chunks() const { return parallel.pipeline * parallel.virtual_stages; }
+  Mesh mesh() const;
+  Placement placement() const;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,41 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/types.h"
+
+namespace trainyard {
+
+// Bytes from one NIC (or NVLink port) to another. `hash` picks the ECMP path.
+struct Flow {
+  RankId source, target;
+  Bytes bytes;
+  std::uint32_t hash = 0;
+  std::int32_t concurrent = 1;  // flows of the same moment and pattern, for closed forms
+};
+
+struct FlowEnd {
+  FlowId flow;
+  Time at;
+};
+
+// Moves bytes between ranks. The simulator owns the clock and only asks the model to go forward.
+class NetworkModel {
+ public:
+  virtual ~NetworkModel() = default;
+
+  // Time `flow` takes if nothing can change it: models without contention answer, and the
+  // simulator then needs neither start() nor advance() for it.
+  virtual std::optional<Time> closed_form(const Flow& flow) const = 0;
+
+  virtual FlowId start(const Flow& flow, Time now) = 0;
+  virtual void cancel(FlowId flow, Time now) = 0;
+  // `fraction` of the link's speed from `now` on; 0 is down.
+  virtual void set_capacity(LinkId link, double fraction, Time now) = 0;
+  // Goes to the first flow end at or before `limit`, or to `limit`; appends all flows that end
+  // then and returns the time reached.
+  virtual Time advance(Time limit, std::vector<FlowEnd>& ended) = 0;
+};
+
+}  // namespace trainyard
