@@ -67,9 +67,11 @@ struct Instr {
   std::uint32_t first_operand = 0;
   std::uint32_t what = 0;  // kernel: index in kernels; send, recv: tag; host: HostWork;
                            // all_reduce, reduce_scatter: Reduction
-  std::array<std::uint32_t, 2> waits{kNone, kNone};  // earlier instructions, other streams
-  std::uint32_t pass = kNone;                        // index in Program::passes
-  Bytes bytes;  // send, recv, copy: message; collectives: the full (unsharded) size
+  // Earlier instructions of other streams. What the planner sets here before derive_waits() is an
+  // ordering that operands do not show (when a receive is posted, say), and is kept.
+  std::array<std::uint32_t, 2> waits{kNone, kNone};
+  std::uint32_t pass = kNone;  // index in Program::passes
+  Bytes bytes;                 // send, recv, copy: message; collectives: the full (unsharded) size
 };
 static_assert(sizeof(Instr) == 40);
 
@@ -105,12 +107,15 @@ struct BufferType {
 };
 
 // A piece of the arena. Transient buffers are written before they are read in every step. A view
-// is part `part` of `parts` equal row blocks of its parent and shares its memory.
+// is a rectangle of its parent's memory. Views of one partition of a parent are disjoint unless
+// their `part` is equal; a view conflicts with its parent and with views of other partitions.
 struct BufferSpec {
-  std::uint32_t type = 0;  // index in Program::buffer_types
-  std::uint32_t parent = kNone;
-  std::uint16_t part = 0, parts = 1;
-  Bytes offset{-1};  // into the rank's arena; set by the memory plan
+  std::uint32_t type = 0;        // index in Program::buffer_types; a view has its own type
+  std::uint32_t parent = kNone;  // never itself a view
+  std::uint16_t part = 0, partition = 0;
+  std::uint32_t row_stride = 0;  // elements from row to row; 0: columns of its type
+  Bytes view_offset;             // views: bytes from the parent's start
+  Bytes offset{-1};              // into the rank's arena; set by the memory plan (views too)
 };
 
 enum class PassKind : std::uint8_t { forward, backward, weight_grad, setup, optimizer };
@@ -136,8 +141,7 @@ struct Program {
   Bytes persistent_bytes, arena_bytes;  // arena includes the persistent part
 
   Bytes buffer_size(std::uint32_t buffer) const {
-    const BufferSpec& spec = buffers[buffer];
-    return {buffer_types[spec.type].size().value / spec.parts};
+    return buffer_types[buffers[buffer].type].size();
   }
 };
 
