@@ -1,5 +1,7 @@
+include(GNUInstallDirs)
+
 # trainyard_add_library(name DEPS … PRIVATE_DEPS …): a folder is a static library of all its
-# sources, alias trainyard::name. The include root is the repository.
+# sources, alias trainyard::name, installed with its headers. The include root is the repository.
 function(trainyard_add_library name)
   cmake_parse_arguments(ARG "" "" "DEPS;PRIVATE_DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
@@ -11,6 +13,9 @@ function(trainyard_add_library name)
                              $<INSTALL_INTERFACE:include/trainyard>)
   target_link_libraries(trainyard_${name} PUBLIC ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
   trainyard_warnings(trainyard_${name})
+  install(TARGETS trainyard_${name} EXPORT trainyard ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/ DESTINATION include/trainyard/${name}
+          FILES_MATCHING PATTERN "*.h")
 endfunction()
 
 function(trainyard_warnings target)

@@ -1,1 +1,41 @@
-int main() { return 0; }
+#include <fmt/core.h>
+
+#include <exception>
+
+#include "core/error.h"
+#include "tools/trainyard/command.h"
+
+namespace trainyard {
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app("Plans and simulates parallel training of large language models.", "trainyard");
+  Action action;
+  app.require_subcommand(1);
+  add_version(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for_help) {
+    return app.exit(asked_for_help);
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "{}\nRun with --help for the options.\n", error.what());
+    return 2;
+  }
+  return action();
+}
+
+}  // namespace
+}  // namespace trainyard
+
+int main(int argc, char** argv) {
+  try {
+    return trainyard::run(argc, argv);
+  } catch (const trainyard::ConfigError& error) {
+    for (const std::string& violation : error.violations()) fmt::print(stderr, "{}\n", violation);
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "trainyard: internal error: {}\nPlease report it with the command line.\n",
+               error.what());
+    return 1;
+  }
+}
