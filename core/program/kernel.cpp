@@ -1,0 +1,126 @@
+#include "core/program/kernel.h"
+
+namespace trainyard {
+namespace {
+
+using K = KernelKind;
+using C = CostClass;
+
+// How to read an entry: shape[] in braces, then flag and parameter where they mean something, then
+// the operands in order as name[rows,columns] with r (read), w (write) or u (update: read and
+// write). Buffers have the kernel's dtype unless another is named; (…) is present only under the
+// stated condition. "tokens" counts rows batch * sequence, row = b * sequence + s. Dropout keeps
+// with probability 1 - p and scales by 1 / (1 - p); masks are uint8.
+constexpr std::array<KernelInfo, kKernelKinds> kTable{{
+    {K::gemm_forward, "gemm_forward", C::gemm,
+     "{m,n,k} flag bit 0: bias, bit 1: adds to Y; X[m,k] r, W[k,n] r, (bias[1,n] r), Y[m,n] w or "
+     "u: Y = X W + bias"},
+    {K::gemm_input_grad, "gemm_input_grad", C::gemm,
+     "{m,n,k} flag bit 1: adds to dX; dY[m,k] r, W[n,k] r, dX[m,n] w or u: dX = dY W^T, W as its "
+     "forward pass holds it"},
+    {K::gemm_weight_grad, "gemm_weight_grad", C::gemm,
+     "{m,n,k} flag bit 0: bias; X[k,m] r, dY[k,n] r, dW[m,n] fp32 u, (dbias[1,n] fp32 u): "
+     "dW += X^T dY, dbias += column sums of dY"},
+    {K::attention_forward, "attention_forward", C::attention,
+     "{batch,heads,kv_heads,sequence,head_dim,window} parameter: dropout; window 0: all earlier "
+     "keys; qkv[tokens,(heads+2*kv_heads)*head_dim] r, out[tokens,heads*head_dim] w, "
+     "lse[batch*heads,sequence] fp32 w"},
+    {K::attention_backward, "attention_backward", C::attention,
+     "as attention_forward; qkv r, out r, lse fp32 r, dout r, dqkv w"},
+    {K::attention_scores, "attention_scores", C::attention,
+     "{batch*heads,m,n,k} m = n = sequence, k = head_dim; qkv r, S[batch*heads*sequence,sequence] "
+     "w: S[m,n] = Q[m,k] K[n,k]^T a head; grouped heads share K"},
+    {K::attention_scores_grad, "attention_scores_grad", C::attention,
+     "as attention_scores; qkv r, dS r, dqkv u: writes the Q and K columns, keeps the V columns"},
+    {K::attention_context, "attention_context", C::attention,
+     "{batch*heads,m,n,k} m = k = sequence, n = head_dim; qkv r, P[batch*heads*sequence,sequence] "
+     "r, out[tokens,heads*head_dim] w: out[m,n] = P[m,k] V[k,n] a head"},
+    {K::attention_context_grad, "attention_context_grad", C::attention,
+     "as attention_context; qkv r, P r, dout r, dP w, dqkv w: writes the V columns only"},
+    {K::softmax_forward, "softmax_forward", C::memory,
+     "{batch*heads*sequence,sequence,window} parameter: scale 1/sqrt(head_dim); S r, P w: "
+     "causal (and window) mask, softmax over a row"},
+    {K::softmax_backward, "softmax_backward", C::memory,
+     "as softmax_forward; P r, dP r, dS w: dS = scale * P * (dP - sum(P * dP))"},
+    {K::dropout_forward, "dropout_forward", C::memory,
+     "{rows,columns} parameter: p; X r, Y w, mask w"},
+    {K::dropout_backward, "dropout_backward", C::memory,
+     "{rows,columns} parameter: p; dY r, mask r, dX w"},
+    {K::rope_forward, "rope_forward", C::memory,
+     "{tokens,heads,kv_heads,head_dim,sequence} parameter: base; qkv u: rotates Q and K in place"},
+    {K::rope_backward, "rope_backward", C::memory,
+     "as rope_forward; dqkv u: rotates back in place"},
+    {K::norm_forward, "norm_forward", C::memory,
+     "{rows,columns} flag 0: LayerNorm, 1: RMSNorm; x r, gamma[1,columns] r, "
+     "(LayerNorm: beta[1,columns] r), y w, stats[rows,2] fp32 w: mean and 1/deviation"},
+    {K::norm_backward, "norm_backward", C::memory,
+     "as norm_forward; dy r, x r, stats r, gamma r, dx w, dgamma fp32 u, (LayerNorm: dbeta fp32 "
+     "u)"},
+    {K::activation_forward, "activation_forward", C::memory,
+     "{rows,columns} columns of the result; flag 0: GELU, 1: SwiGLU (x has 2*columns: gate, then "
+     "value); x r, y w"},
+    {K::activation_backward, "activation_backward", C::memory,
+     "as activation_forward; dy r, x r, dx w"},
+    {K::residual_forward, "residual_forward", C::memory,
+     "{rows,columns} flag bit 0: bias; parameter: dropout p; x r, (bias[1,columns] r), residual r, "
+     "out w, (p > 0: mask w): out = residual + dropout(x + bias)"},
+    {K::residual_backward, "residual_backward", C::memory,
+     "as residual_forward; dout r, (p > 0: mask r), (bias: dbias fp32 u), dx w; the gradient of "
+     "residual is dout itself"},
+    {K::add, "add", C::memory, "{rows,columns}; a r, b r, out w"},
+    {K::embedding_forward, "embedding_forward", C::memory,
+     "{tokens,hidden,local_vocab,sequence} flag bit 0: learned positions; parameter: dropout p; "
+     "ids[tokens,1] int32 r, table[local_vocab,hidden] r, (positions[sequence,hidden] r), out w, "
+     "(p > 0: mask w): rows outside this rank's part of the table count as zero"},
+    {K::embedding_backward, "embedding_backward", C::memory,
+     "as embedding_forward; dout r, ids r, (p > 0: mask r), dtable fp32 u, (dpositions fp32 u)"},
+    {K::loss_max, "loss_max", C::memory, "{rows,local_vocab}; logits r, max[rows,1] fp32 w"},
+    {K::loss_sum, "loss_sum", C::memory,
+     "{rows,local_vocab}; logits r, targets[rows,1] int32 r, max fp32 r, sums[rows,2] fp32 w: sum "
+     "of exp(logit - max) and the target's logit, each over this rank's part of the vocabulary"},
+    {K::loss_forward, "loss_forward", C::memory,
+     "{rows}; targets int32 r, max fp32 r, sums fp32 r, loss[1,2] fp32 u: adds the valid tokens' "
+     "losses and their number; a negative target is no valid token"},
+    {K::loss_backward, "loss_backward", C::memory,
+     "{rows,local_vocab}; logits r, targets int32 r, max fp32 r, sums fp32 r, dlogits w"},
+    {K::adam, "adam", C::optimizer,
+     "{elements} decay added to the gradient; param w, master fp32 u, m fp32 u, v fp32 u, grad "
+     "fp32 r; in fp32 training param is its own master: param u, m u, v u, grad r"},
+    {K::adamw, "adamw", C::optimizer, "as adam, decoupled decay"},
+    {K::lamb_update, "lamb_update", C::optimizer,
+     "{elements}; master fp32 r, m fp32 u, v fp32 u, grad fp32 r, direction fp32 w, "
+     "norms[tensors,2] fp32 w: each tensor's sums of "
+     "squares of weight and direction over this rank's part"},
+    {K::lamb_apply, "lamb_apply", C::optimizer,
+     "{elements}; param w, master fp32 u, direction fp32 r, norms fp32 r; in fp32 training "
+     "without param"},
+    {K::grad_norm, "grad_norm", C::optimizer,
+     "{elements}; grad fp32 r, norm[1,1] fp32 u: adds the sum of squares"},
+    {K::grad_clip, "grad_clip", C::optimizer,
+     "{elements} parameter: largest norm; norm[1,1] fp32 r (sum of squares), grad fp32 u"},
+    {K::cast, "cast", C::memory, "{elements} dtype of y; x r, y w"},
+    {K::zero, "zero", C::memory, "{elements}; x w"},
+}};
+
+constexpr bool every_kind_once_in_order() {
+  for (int i = 0; i < kKernelKinds; ++i)
+    if (static_cast<int>(kTable[i].kind) != i || kTable[i].name.empty()) return false;
+  return true;
+}
+static_assert(every_kind_once_in_order(), "kTable lists each KernelKind once, in order");
+
+}  // namespace
+
+const KernelInfo& kernel_info(KernelKind kind) { return kTable[static_cast<std::size_t>(kind)]; }
+
+std::int64_t size_of(DType dtype) {
+  static constexpr std::array<std::int64_t, 5> kSizes{4, 2, 2, 4, 1};
+  return kSizes[static_cast<std::size_t>(dtype)];
+}
+
+std::string_view dtype_name(DType dtype) {
+  static constexpr std::array<std::string_view, 5> kNames{"fp32", "bf16", "fp16", "int32", "uint8"};
+  return kNames[static_cast<std::size_t>(dtype)];
+}
+
+}  // namespace trainyard
