@@ -1,0 +1,151 @@
+#include "core/config/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/config/flatten.h"
+#include "core/config/nearest.h"
+#include "core/config/schema.h"
+#include "core/config/toml_reader.h"
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kDeepestBase = 8;
+
+// A section that may name a preset and where its files lie.
+struct PresetKind {
+  std::string section, folder;
+};
+const PresetKind kPresets[] = {
+    {"model", "models"}, {"cluster", "clusters"}, {"cluster.gpu", "gpus"}};  // outer first
+
+class Merger {
+ public:
+  Merger(fs::path root, std::vector<Problem>& problems)
+      : root_(std::move(root)), problems_(problems) {}
+
+  void add_file(const fs::path& path) { overlay(settings_, read(path, 0)); }
+  void add_set(const std::string& text);
+  void add_presets();
+  Settings take() { return std::move(settings_); }
+
+ private:
+  Settings read(const fs::path& path, int depth);
+  Settings read_bases(const Setting& base, const fs::path& folder, int depth);
+  static void overlay(Settings& below, Settings above) {
+    above.merge(below);  // keeps what `above` has
+    below = std::move(above);
+  }
+  void add_preset(const PresetKind& kind);
+  void add_problem(const Where& where, std::string text) {
+    problems_.push_back({where, std::move(text)});
+  }
+
+  fs::path root_;
+  std::vector<Problem>& problems_;
+  Settings settings_;
+};
+
+Settings Merger::read(const fs::path& path, int depth) {
+  Settings own;
+  try {
+    flatten(read_toml(path), "", own, problems_);
+  } catch (const ConfigError& error) {
+    add_problem({}, error.what());  // says the place itself
+    return {};
+  }
+  auto base = own.extract("base");
+  if (base.empty()) return own;
+  Settings merged = read_bases(base.mapped(), path.parent_path(), depth);
+  overlay(merged, std::move(own));
+  return merged;
+}
+
+Settings Merger::read_bases(const Setting& base, const fs::path& folder, int depth) {
+  List names{base.value};
+  if (auto* list = base.value.as<List>()) names = *list;
+  Settings merged;
+  for (const Value& name : names) {
+    auto* text = name.as<std::string>();
+    if (!text || text->empty())
+      add_problem(name.where, fmt::format("base = {}: is {}, but this key takes the path of a file "
+                                          "or a list of paths",
+                                          name.text(), name.type()));
+    else if (depth == kDeepestBase)
+      add_problem(name.where, fmt::format("base = {}: files are based on each other more than {} "
+                                          "deep; is there a circle?",
+                                          name.text(), kDeepestBase));
+    else
+      overlay(merged, read(folder / *text, depth + 1));
+  }
+  return merged;
+}
+
+void Merger::add_set(const std::string& text) {
+  const Where where{"--set"};
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  if (equals == std::string::npos || key.empty() || equals + 1 == text.size())
+    return add_problem(where, fmt::format("{}: write --set key=value, such as "
+                                          "parallel.tensor=8",
+                                          printable(text)));
+  const std::string right = text.substr(equals + 1);
+  Value value = parse_toml_value(right, where).value_or(Value{right, where});
+  const bool preset = is_section(key) && value.as<std::string>() && find_row(key + ".preset");
+  if (key == "base" || !(preset || find_row(key)))
+    return add_problem(where, fmt::format("{} = {}: {}", printable(key), value.text(),
+                                          unknown_key(key)));
+  settings_.insert_or_assign(preset ? key + ".preset" : key, Setting{std::move(value), where});
+}
+
+void Merger::add_preset(const PresetKind& kind) {
+  const auto found = settings_.find(kind.section + ".preset");
+  if (found == settings_.end()) return;
+  const Value& value = found->second.value;
+  auto* name = value.as<std::string>();
+  if (!name) return;  // the schema refuses its type
+  const fs::path folder = root_ / kind.folder;
+  const fs::path file = folder / (*name + ".toml");
+  std::error_code error;
+  if (name->find('/') != std::string::npos || !fs::is_regular_file(file, error)) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+      if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+    std::sort(names.begin(), names.end());
+    return add_problem(value.where,
+                       fmt::format("{}.preset = {}: no such preset in {}; valid: {}{}",
+                                   kind.section, value.text(), folder.string(),
+                                   fmt::join(names, ", "), did_you_mean(*name, names)));
+  }
+  for (auto& [key, setting] : read(file, 0)) {
+    if (key.starts_with(kind.section + "."))
+      settings_.emplace(key, setting);
+    else
+      add_problem(setting.key, fmt::format("{} = {}: a preset of [{}] sets only keys of that "
+                                           "section",
+                                           key, setting.value.text(), kind.section));
+  }
+}
+
+void Merger::add_presets() {
+  for (const PresetKind& kind : kPresets) add_preset(kind);
+}
+
+}  // namespace
+
+Settings merge_settings(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+                        const std::string& scenario_root, std::vector<Problem>& problems) {
+  Merger merger(scenario_root, problems);
+  for (const std::string& file : files) merger.add_file(file);
+  for (const std::string& set : sets) merger.add_set(set);
+  merger.add_presets();
+  return merger.take();
+}
+
+}  // namespace trainyard

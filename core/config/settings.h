@@ -1,0 +1,25 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/config/value.h"
+
+namespace trainyard {
+
+// A scenario after merging: dotted key -> value, every key one of the schema's.
+using Settings = std::map<std::string, Setting>;
+
+struct Problem {
+  Where where;
+  std::string text;  // without the place
+  auto operator<=>(const Problem&) const = default;
+};
+
+// Reads the files left to right, each on top of its own `base` files, lays `sets` ("a.b=c", the
+// value as TOML or else a bare string) on top, and the presets named below all. Presets are looked
+// for in scenario_root/models, clusters and gpus. What is unknown or cannot be read is added to
+// `problems`.
+Settings merge_settings(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+                        const std::string& scenario_root, std::vector<Problem>& problems);
+
+}  // namespace trainyard
