@@ -5,7 +5,8 @@ namespace {
 
 constexpr Choice<Block> kBlocks[] = {
     {Block::serial, "serial", "attention, then MLP on its output (GPT-2, GPT-3, Llama)"},
-    {Block::parallel, "parallel", "attention and MLP of one input, summed (GPT-J, PaLM, MegaScale)"},
+    {Block::parallel, "parallel",
+     "attention and MLP of one input, summed (GPT-J, PaLM, MegaScale)"},
 };
 constexpr Choice<Norm> kNorms[] = {
     {Norm::layernorm, "layernorm", "mean and variance, with gain and bias"},

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/config/job.h"
@@ -85,15 +86,16 @@ Fault parse_fault(std::string_view line) {
   const auto words = split(line);
   if (words.empty()) refuse(line, "is empty; write for example \"slow rank=7 factor=1.1\"");
   const Grammar& grammar = grammar_of(line, words[0]);
-  Fault fault{.kind = grammar.kind};
+  Fault fault;
+  fault.kind = grammar.kind;
   std::vector<std::string> seen;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const std::size_t equals = std::min(words[i].find('='), words[i].size());
     const std::string word(words[i].substr(0, equals));
     if (std::find(grammar.words.begin(), grammar.words.end(), word) == grammar.words.end())
-      refuse(line, fmt::format("{} does not take \"{}\"; valid: {}{}", grammar.name,
-                               printable(word), fmt::join(grammar.words, ", "),
-                               did_you_mean(word, grammar.words)));
+      refuse(line,
+             fmt::format("{} does not take \"{}\"; valid: {}{}", grammar.name, printable(word),
+                         fmt::join(grammar.words, ", "), did_you_mean(word, grammar.words)));
     if (std::find(seen.begin(), seen.end(), word) != seen.end())
       refuse(line, fmt::format("{} is given twice", word));
     seen.push_back(word);

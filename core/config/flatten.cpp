@@ -64,29 +64,28 @@ std::string unknown_key(const std::string& key) {
 
 void flatten(const Table& table, const std::string& prefix, Settings& out,
              std::vector<Problem>& problems) {
-  for (const auto& [name, setting] : table) {
+  for (const auto& [name, value] : table) {
     const std::string key = prefix.empty() ? name : prefix + "." + name;
-    const Table* inner = setting.value.as<Table>();
+    const Table* inner = value.as<Table>();
     if (!plain_name(name)) {
-      problems.push_back({setting.key, fmt::format("{}: no key is called so; names are letters, "
-                                                   "digits and _",
-                                                   printable(key))});
+      problems.push_back({value.key, fmt::format("{}: no key is called so; names are letters, "
+                                                 "digits and _",
+                                                 printable(key))});
     } else if (find_row(key)) {
-      out.insert_or_assign(key, setting);
+      out.insert_or_assign(key, value);
     } else if (is_section(key) && inner) {
       flatten(*inner, key, out, problems);
-    } else if (is_section(key) && setting.value.as<std::string>() && find_row(key + ".preset")) {
-      out.insert_or_assign(key + ".preset", setting);
+    } else if (is_section(key) && value.as<std::string>() && find_row(key + ".preset")) {
+      out.insert_or_assign(key + ".preset", value);
     } else if (is_section(key)) {
-      problems.push_back({setting.value.where,
-                          fmt::format("{} = {}: is a section, not a key; it holds: {}", key,
-                                      setting.value.text(), children(key))});
+      problems.push_back({value.where, fmt::format("{} = {}: is a section, not a key; it holds: {}",
+                                                   key, value.text(), children(key))});
     } else if (inner) {
-      problems.push_back({setting.key, fmt::format("[{}]: {}", printable(key),
-                                                   unknown_section(key))});
+      problems.push_back(
+          {value.key, fmt::format("[{}]: {}", printable(key), unknown_section(key))});
     } else {
-      problems.push_back({setting.key, fmt::format("{} = {}: {}", printable(key),
-                                                   setting.value.text(), unknown_key(key))});
+      problems.push_back(
+          {value.key, fmt::format("{} = {}: {}", printable(key), value.text(), unknown_key(key))});
     }
   }
 }

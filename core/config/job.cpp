@@ -5,9 +5,14 @@
 namespace trainyard {
 
 bool Measured::any() const {
-  const double times[] = {pipeline_transfer_ms,    tensor_collective_ms, gradient_reduce_scatter_ms,
-                          parameter_all_gather_ms, embedding_all_reduce_ms, gradient_norm_ms,
-                          optimizer_ms,            data_loading_ms};
+  const double times[] = {pipeline_transfer_ms,
+                          tensor_collective_ms,
+                          gradient_reduce_scatter_ms,
+                          parameter_all_gather_ms,
+                          embedding_all_reduce_ms,
+                          gradient_norm_ms,
+                          optimizer_ms,
+                          data_loading_ms};
   return !forward_ms.empty() || !backward_ms.empty() || !weight_grad_ms.empty() ||
          std::any_of(std::begin(times), std::end(times), [](double ms) { return ms >= 0; });
 }
@@ -30,8 +35,8 @@ Mesh Job::mesh() const {
       after_tensor = order.insert(after_tensor, axis);
   std::array<Axis, kAxes> all{};
   std::copy_n(order.begin(), kAxes, all.begin());
-  return Mesh({parallel.tensor, parallel.context, parallel.expert, parallel.data, parallel.pipeline},
-              all);
+  return Mesh(
+      {parallel.tensor, parallel.context, parallel.expert, parallel.data, parallel.pipeline}, all);
 }
 
 Placement Job::placement() const { return {cluster.node.gpus, parallel.placement}; }

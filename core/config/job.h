@@ -117,6 +117,7 @@ struct Job {
   std::vector<Fault> faults;
   std::map<std::string, Range> expect;
   std::uint64_t seed = 1;
+  std::vector<std::string> warnings;  // legal but doubtful, for the user to read
 
   std::int32_t gpus() const;
   std::int64_t micro_batches() const;  // per pipeline and step

@@ -38,13 +38,13 @@ std::int64_t read_integer(const Row& row, const Value& value, double least, doub
   return *integer;
 }
 
-// Microseconds or milliseconds, when the key's name says that it counts them.
+// Keys that count microseconds or milliseconds also take a time with unit.
+bool time_key(const Row& row) { return row.key.ends_with("_us") || row.key.ends_with("_ms"); }
+
 std::optional<double> time_in_unit(const Row& row, const std::string& text) {
   const auto time = parse_time(text);
-  if (!time) return std::nullopt;
-  if (row.key.ends_with("_us")) return to_microseconds(*time);
-  if (row.key.ends_with("_ms")) return to_microseconds(*time) / 1e3;
-  return std::nullopt;
+  if (!time || !time_key(row)) return std::nullopt;
+  return to_microseconds(*time) / (row.key.ends_with("_ms") ? 1e3 : 1);
 }
 
 double read_number(const Row& row, const Value& value) {
@@ -55,7 +55,8 @@ double read_number(const Row& row, const Value& value) {
     number = *floating;
   } else if (auto* text = value.as<std::string>()) {
     const auto time = time_in_unit(row, *text);
-    if (!time) wrong_type(value, "a number");
+    if (!time)
+      wrong_type(value, time_key(row) ? "a number or a time such as \"3.5us\"" : "a number");
     number = *time;
   } else {
     wrong_type(value, "a number");
@@ -78,8 +79,8 @@ void refuse_choice(const Row& row, const Value& value) {
   if (word == "help") throw BadValue(value, "takes one of\n" + describe_choices(row.key));
   std::vector<std::string> names;
   for (const ChoiceText& choice : row.choices) names.push_back(choice.name);
-  throw BadValue(value, fmt::format("is unknown; valid: {}{}", choice_list(row),
-                                    did_you_mean(word, names)));
+  throw BadValue(
+      value, fmt::format("is unknown; valid: {}{}", choice_list(row), did_you_mean(word, names)));
 }
 
 const std::string& as_string(const Value& value) {
@@ -112,9 +113,7 @@ void read_member(const Row& row, const Value& value, std::uint64_t& out) {
   out = static_cast<std::uint64_t>(read_integer(row, value, 0, 9e18));
 }
 
-void read_member(const Row& row, const Value& value, double& out) {
-  out = read_number(row, value);
-}
+void read_member(const Row& row, const Value& value, double& out) { out = read_number(row, value); }
 
 void read_member(const Row& row, const Value& value, std::string& out) {
   const std::string& text = as_string(value);
@@ -155,7 +154,8 @@ void read_member(const Row& row, const Value& value, Range& out) {
   std::array<double, 2> ends{};
   read_member(row, value, ends);
   if (ends[0] > ends[1])
-    throw BadValue(value, fmt::format("has its low end {} above its high end {}", ends[0], ends[1]));
+    throw BadValue(value,
+                   fmt::format("has its low end {} above its high end {}", ends[0], ends[1]));
   out = {ends[0], ends[1]};
 }
 

@@ -49,7 +49,7 @@ constexpr const char* type_name() {
 }
 
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 void read_member(const Row& row, const Value& value, E& out) {
   const std::string& name = as_string(value);
   for (const Choice<E>& choice : choices<E>())
@@ -58,8 +58,7 @@ void read_member(const Row& row, const Value& value, E& out) {
 }
 
 template <class E>
-  requires std::is_enum_v<E>
-std::string show_member(const Row&, E value) {
+requires std::is_enum_v<E> std::string show_member(const Row&, E value) {
   return fmt::format("\"{}\"", choice_name(value));
 }
 
@@ -82,9 +81,10 @@ void read_member(const Row& row, const Value& value, std::array<T, n>& out) {
 }
 
 template <class Items>
-  requires requires(const Items& items) { items.begin(), items.size(); } &&
-           (!std::is_same_v<Items, std::string>)
-std::string show_member(const Row& row, const Items& items) {
+requires requires(const Items& items) {
+  items.begin(), items.size();
+} &&(!std::is_same_v<Items, std::string>)std::string
+    show_member(const Row& row, const Items& items) {
   std::string out;
   for (const auto& item : items) out += (out.empty() ? "" : ", ") + show_member(row, item);
   return "[" + out + "]";

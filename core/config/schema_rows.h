@@ -6,7 +6,8 @@ namespace trainyard {
 
 // A function that finds a member in a job: TRAINYARD_AT(model.hidden). An expression cannot name
 // a nested member of a type, and the spelled-out lambda would hide the table in noise.
-#define TRAINYARD_AT(member) [](auto& job) -> auto& { return job.member; }
+#define TRAINYARD_AT(member) \
+  [](auto& job) -> auto& { return job.member; }
 
 double unit_of_suffix(std::string_view key);  // "_gbps" -> 1.25e8, none -> 1
 

@@ -44,7 +44,8 @@ std::string section_of(const std::string& key) {
 std::string plain_line(const Row& row) {
   std::string out = fmt::format("{}\n    {}\n    {}", row.key, row.doc, row.type);
   if (const std::string unit = unit_of(row); !unit.empty()) out += fmt::format(" in {}", unit);
-  if (const std::string limits = limits_of(row); !limits.empty()) out += fmt::format(", {}", limits);
+  if (const std::string limits = limits_of(row); !limits.empty())
+    out += fmt::format(", {}", limits);
   return out + fmt::format("; default {}\n", default_of(row));
 }
 
@@ -74,9 +75,10 @@ std::string describe_schema(TextFormat format, std::string_view section) {
       const std::string title = here.empty() ? "top level" : "[" + here + "]";
       out += format == TextFormat::plain
                  ? fmt::format("{}{}\n", out.empty() ? "" : "\n", title)
-                 : fmt::format("{}### {}\n\n| key | type | default | legal | meaning |\n"
-                               "|---|---|---|---|---|\n",
-                               out.empty() ? "" : "\n", title);
+                 : fmt::format(
+                       "{}### {}\n\n| key | type | default | legal | meaning |\n"
+                       "|---|---|---|---|---|\n",
+                       out.empty() ? "" : "\n", title);
     }
     out += format == TextFormat::plain ? plain_line(row) : markdown_line(row);
   }

@@ -30,14 +30,15 @@ class Merger {
   Merger(fs::path root, std::vector<Problem>& problems)
       : root_(std::move(root)), problems_(problems) {}
 
-  void add_file(const fs::path& path) { overlay(settings_, read(path, 0)); }
+  void add_file(const fs::path& path) { overlay(merged_.settings, read(path, "", 0)); }
   void add_set(const std::string& text);
   void add_presets();
-  Settings take() { return std::move(settings_); }
+  Merged take() { return std::move(merged_); }
 
  private:
-  Settings read(const fs::path& path, int depth);
-  Settings read_bases(const Setting& base, const fs::path& folder, int depth);
+  // `section` is lost when the file cannot be read.
+  Settings read(const fs::path& path, const std::string& section, int depth);
+  Settings read_bases(const Value& base, const fs::path& folder, int depth);
   static void overlay(Settings& below, Settings above) {
     above.merge(below);  // keeps what `above` has
     below = std::move(above);
@@ -49,15 +50,16 @@ class Merger {
 
   fs::path root_;
   std::vector<Problem>& problems_;
-  Settings settings_;
+  Merged merged_;
 };
 
-Settings Merger::read(const fs::path& path, int depth) {
+Settings Merger::read(const fs::path& path, const std::string& section, int depth) {
   Settings own;
   try {
     flatten(read_toml(path), "", own, problems_);
   } catch (const ConfigError& error) {
     add_problem({}, error.what());  // says the place itself
+    merged_.lost.push_back(section);
     return {};
   }
   auto base = own.extract("base");
@@ -67,12 +69,14 @@ Settings Merger::read(const fs::path& path, int depth) {
   return merged;
 }
 
-Settings Merger::read_bases(const Setting& base, const fs::path& folder, int depth) {
-  List names{base.value};
-  if (auto* list = base.value.as<List>()) names = *list;
+Settings Merger::read_bases(const Value& base, const fs::path& folder, int depth) {
+  List names{base};
+  if (auto* list = base.as<List>()) names = *list;
   Settings merged;
   for (const Value& name : names) {
     auto* text = name.as<std::string>();
+    const bool good = text && !text->empty() && depth < kDeepestBase;
+    if (!good) merged_.lost.push_back("");
     if (!text || text->empty())
       add_problem(name.where, fmt::format("base = {}: is {}, but this key takes the path of a file "
                                           "or a list of paths",
@@ -82,13 +86,13 @@ Settings Merger::read_bases(const Setting& base, const fs::path& folder, int dep
                                           "deep; is there a circle?",
                                           name.text(), kDeepestBase));
     else
-      overlay(merged, read(folder / *text, depth + 1));
+      overlay(merged, read((folder / *text).lexically_normal(), "", depth + 1));
   }
   return merged;
 }
 
 void Merger::add_set(const std::string& text) {
-  const Where where{"--set"};
+  const Where where{"--set", 0, 0};
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
   if (equals == std::string::npos || key.empty() || equals + 1 == text.size())
@@ -96,20 +100,20 @@ void Merger::add_set(const std::string& text) {
                                           "parallel.tensor=8",
                                           printable(text)));
   const std::string right = text.substr(equals + 1);
-  Value value = parse_toml_value(right, where).value_or(Value{right, where});
+  Value value = parse_toml_value(right, where).value_or(Value{right, where, where});
   const bool preset = is_section(key) && value.as<std::string>() && find_row(key + ".preset");
   if (key == "base" || !(preset || find_row(key)))
-    return add_problem(where, fmt::format("{} = {}: {}", printable(key), value.text(),
-                                          unknown_key(key)));
-  settings_.insert_or_assign(preset ? key + ".preset" : key, Setting{std::move(value), where});
+    return add_problem(where,
+                       fmt::format("{} = {}: {}", printable(key), value.text(), unknown_key(key)));
+  merged_.settings.insert_or_assign(preset ? key + ".preset" : key, std::move(value));
 }
 
 void Merger::add_preset(const PresetKind& kind) {
-  const auto found = settings_.find(kind.section + ".preset");
-  if (found == settings_.end()) return;
-  const Value& value = found->second.value;
+  const auto found = merged_.settings.find(kind.section + ".preset");
+  if (found == merged_.settings.end()) return;
+  const Value& value = found->second;
   auto* name = value.as<std::string>();
-  if (!name) return;  // the schema refuses its type
+  if (!name) return merged_.lost.push_back(kind.section);  // the schema refuses its type
   const fs::path folder = root_ / kind.folder;
   const fs::path file = folder / (*name + ".toml");
   std::error_code error;
@@ -118,18 +122,19 @@ void Merger::add_preset(const PresetKind& kind) {
     for (const auto& entry : fs::directory_iterator(folder, error))
       if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
     std::sort(names.begin(), names.end());
-    return add_problem(value.where,
-                       fmt::format("{}.preset = {}: no such preset in {}; valid: {}{}",
-                                   kind.section, value.text(), folder.string(),
-                                   fmt::join(names, ", "), did_you_mean(*name, names)));
+    merged_.lost.push_back(kind.section);
+    return add_problem(
+        value.where,
+        fmt::format("{}.preset = {}: no such preset in {}; valid: {}{}", kind.section, value.text(),
+                    folder.string(), fmt::join(names, ", "), did_you_mean(*name, names)));
   }
-  for (auto& [key, setting] : read(file, 0)) {
+  for (auto& [key, setting] : read(file, kind.section, 0)) {
     if (key.starts_with(kind.section + "."))
-      settings_.emplace(key, setting);
+      merged_.settings.emplace(key, setting);
     else
       add_problem(setting.key, fmt::format("{} = {}: a preset of [{}] sets only keys of that "
                                            "section",
-                                           key, setting.value.text(), kind.section));
+                                           key, setting.text(), kind.section));
   }
 }
 
@@ -139,8 +144,8 @@ void Merger::add_presets() {
 
 }  // namespace
 
-Settings merge_settings(const std::vector<std::string>& files, const std::vector<std::string>& sets,
-                        const std::string& scenario_root, std::vector<Problem>& problems) {
+Merged merge_settings(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+                      const std::string& scenario_root, std::vector<Problem>& problems) {
   Merger merger(scenario_root, problems);
   for (const std::string& file : files) merger.add_file(file);
   for (const std::string& set : sets) merger.add_set(set);

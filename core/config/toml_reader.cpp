@@ -3,6 +3,8 @@
 #define TOML_EXCEPTIONS 0  // errors come back as values
 #include <toml++/toml.h>
 
+#include <cctype>
+#include <cstring>
 #include <fstream>
 
 #include "core/error.h"
@@ -20,13 +22,15 @@ Value convert(const toml::node& node, const std::string& file);
 
 Table convert_table(const toml::table& table, const std::string& file) {
   Table out;
-  for (auto&& [key, node] : table)
-    out.emplace(std::string(key.str()), Setting{convert(node, file), place(file, key.source())});
+  for (auto&& [key, node] : table) {
+    Value& value = out.emplace(std::string(key.str()), convert(node, file)).first->second;
+    value.key = place(file, key.source());
+  }
   return out;
 }
 
 Value convert(const toml::node& node, const std::string& file) {
-  Value out{Date{}, place(file, node.source())};
+  Value out{Date{}, place(file, node.source()), {}};
   if (auto* flag = node.as_boolean()) out.data = flag->get();
   if (auto* integer = node.as_integer()) out.data = integer->get();
   if (auto* number = node.as_floating_point()) out.data = number->get();
@@ -52,9 +56,10 @@ void refuse_deep_keys(std::string_view text, const std::string& file) {
     if (comment) continue;
     const bool name = std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_-\"' \t", c);
     if (c == '.' && ++dots > kDeepestKey)
-      throw ConfigError(fmt::format("{}:{}:1: a dotted key of more than {} names; the longest keys "
-                                    "known have 5",
-                                    file, line, kDeepestKey));
+      throw ConfigError(
+          fmt::format("{}:{}:1: a dotted key of more than {} names; the longest keys "
+                      "known have 5",
+                      file, line, kDeepestKey));
     if (c != '.' && !name) dots = 0;
   }
 }
@@ -74,7 +79,8 @@ std::string read_text(const std::filesystem::path& path) {
     throw ConfigError(fmt::format("{}: cannot be read; check its permissions", name));
   text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kLargestScenario)
-    throw ConfigError(fmt::format("{}: is larger than 4 MiB; a scenario is a small TOML file", name));
+    throw ConfigError(
+        fmt::format("{}: is larger than 4 MiB; a scenario is a small TOML file", name));
   if (text.find('\0') != std::string::npos)
     throw ConfigError(fmt::format("{}: is not a text file (it holds zero bytes)", name));
   return text;
@@ -92,8 +98,8 @@ Table read_toml(const std::filesystem::path& path) {
                                   place(file, result.error().source()).text(),
                                   printable(result.error().description(), 300)));
   if (result.table().empty())
-    throw ConfigError(fmt::format("{}: is empty; a scenario sets keys, see `trainyard schema`",
-                                  file));
+    throw ConfigError(
+        fmt::format("{}: is empty; a scenario sets keys, see `trainyard schema`", file));
   return convert_table(result.table(), file);
 }
 
@@ -102,7 +108,7 @@ std::optional<Value> parse_toml_value(std::string_view text, const Where& where)
   toml::parse_result result = toml::parse("value = " + std::string(text));
   if (!result || result.table().size() != 1) return std::nullopt;
   Value value = convert(*result.table().get("value"), where.file);
-  value.where = where;
+  value.where = value.key = where;
   return value;
 }
 

@@ -12,11 +12,10 @@ struct Unit {
   double size;
 };
 
-constexpr Unit kSizes[] = {{"B", 1},       {"KB", 1e3},       {"kB", 1e3},
-                           {"MB", 1e6},    {"GB", 1e9},       {"TB", 1e12},
-                           {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", kGiB},
-                           {"TiB", 1024 * kGiB}};
-constexpr Unit kTimes[] = {{"ns", 1},    {"us", 1e3},    {"ms", 1e6},     {"s", 1e9},
+constexpr Unit kSizes[] = {{"B", 1},      {"KB", 1e3},         {"kB", 1e3},    {"MB", 1e6},
+                           {"GB", 1e9},   {"TB", 1e12},        {"KiB", 1024.}, {"MiB", 1048576.},
+                           {"GiB", kGiB}, {"TiB", 1024 * kGiB}};
+constexpr Unit kTimes[] = {{"ns", 1},     {"us", 1e3},   {"ms", 1e6},   {"s", 1e9},
                            {"min", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
 
 std::optional<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units) {

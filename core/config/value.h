@@ -19,15 +19,15 @@ struct Where {
 };
 
 struct Value;
-struct Setting;
 using List = std::vector<Value>;
-using Table = std::map<std::string, Setting>;
+using Table = std::map<std::string, Value>;
 struct Date {};  // dates and times of day: TOML has them, no key takes one
 
 // One TOML value with its place. Holds what the parser gave and nothing of the parser.
 struct Value {
   std::variant<bool, std::int64_t, double, std::string, List, Table, Date> data;
   Where where;
+  Where key;  // of the key that names the value; nowhere for the items of a list
 
   template <class T>
   const T* as() const {
@@ -35,12 +35,6 @@ struct Value {
   }
   std::string_view type() const;  // "an integer", "a list", …
   std::string text() const;       // as one would write it, shortened for messages
-};
-
-// A key's value and the place of the key itself.
-struct Setting {
-  Value value;
-  Where key;
 };
 
 // Input text made fit for a message: control characters and bad bytes escaped, at most `limit`

@@ -71,9 +71,8 @@ std::vector<Row> fabric_rows() {
 
 // Members of NcclProfile named as in NCCL's src/graph/tuning.cc.
 std::vector<Row> nccl_rows() {
-  std::vector<Row> rows{
-      row("cluster.nccl.version", TRAINYARD_AT(cluster.nccl.version),
-          "NCCL release the constants are from")};
+  std::vector<Row> rows{row("cluster.nccl.version", TRAINYARD_AT(cluster.nccl.version),
+                            "NCCL release the constants are from")};
   const auto add = [&rows](std::string name, auto find, const char* doc) {
     rows.push_back(row("cluster.nccl." + name, find, doc).at_least(0));
   };

@@ -29,7 +29,8 @@ Row attention_row(const std::string& key, Find find, std::string doc) {
   return std::move(out).at_least(0);
 }
 
-#define TRAINYARD_ATTENTION(member) [](auto& a) -> auto& { return a.member; }
+#define TRAINYARD_ATTENTION(member) \
+  [](auto& a) -> auto& { return a.member; }
 
 std::vector<Row> attention_rows() {
   return {
@@ -87,21 +88,21 @@ std::vector<Row> gemm_rows() {
 
 // Fractions of the memory bandwidth that memory-bound kernels reach.
 std::vector<Row> memory_rows() {
-  std::vector<Row> rows{
-      row("cluster.gpu.memory_bound.t0_us", TRAINYARD_AT(cluster.gpu.memory_bound.t0_us),
-          "fixed time of a memory-bound kernel")
-          .at_least(0)};
+  std::vector<Row> rows{row("cluster.gpu.memory_bound.t0_us",
+                            TRAINYARD_AT(cluster.gpu.memory_bound.t0_us),
+                            "fixed time of a memory-bound kernel")
+                            .at_least(0)};
   const auto fraction = [&rows](std::string name, auto find, const char* kernels) {
     rows.push_back(row("cluster.gpu.memory_bound." + name, find,
                        fmt::format("fraction of the memory bandwidth of {}", kernels))
                        .within(0.01, 2));
   };
-  fraction("elementwise", TRAINYARD_AT(cluster.gpu.memory_bound.elementwise), "elementwise kernels");
+  fraction("elementwise", TRAINYARD_AT(cluster.gpu.memory_bound.elementwise),
+           "elementwise kernels");
   fraction("norm_forward", TRAINYARD_AT(cluster.gpu.memory_bound.norm_forward), "norms, forward");
   fraction("norm_backward", TRAINYARD_AT(cluster.gpu.memory_bound.norm_backward),
            "fused norms, backward");
-  fraction("norm_backward_unfused",
-           TRAINYARD_AT(cluster.gpu.memory_bound.norm_backward_unfused),
+  fraction("norm_backward_unfused", TRAINYARD_AT(cluster.gpu.memory_bound.norm_backward_unfused),
            "norms, backward, without software.fused_norm");
   fraction("softmax", TRAINYARD_AT(cluster.gpu.memory_bound.softmax), "softmax of stored scores");
   fraction("rope", TRAINYARD_AT(cluster.gpu.memory_bound.rope), "rotary positions");

@@ -52,8 +52,7 @@ Row order_row() {
 
 std::vector<Row> parallel_rows() {
   return {
-      row("parallel.tensor", TRAINYARD_AT(parallel.tensor), "tensor-parallel ranks")
-          .within(1, 1e6),
+      row("parallel.tensor", TRAINYARD_AT(parallel.tensor), "tensor-parallel ranks").within(1, 1e6),
       row("parallel.pipeline", TRAINYARD_AT(parallel.pipeline), "pipeline stages").within(1, 1e5),
       row("parallel.data", TRAINYARD_AT(parallel.data),
           "data-parallel replicas; default: what cluster.nodes leaves, else 1")

@@ -40,7 +40,8 @@ std::vector<Row> training_rows() {
       row("training.precision", TRAINYARD_AT(training.precision), "number format of compute"),
       row("training.recompute", TRAINYARD_AT(training.recompute),
           "activations computed again in the backward pass"),
-      row("training.clip", TRAINYARD_AT(training.clip), "limit of the global gradient norm; 0 = off")
+      row("training.clip", TRAINYARD_AT(training.clip),
+          "limit of the global gradient norm; 0 = off")
           .within(0, 1e9),
       row("training.vocab_divisible_by", TRAINYARD_AT(training.vocab_divisible_by),
           "the embedding table is padded to a multiple of this times tensor")

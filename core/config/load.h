@@ -1,0 +1,16 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+
+namespace trainyard {
+
+// Builds a job from TOML files, merged left to right, and `sets` such as "parallel.tensor=8" on
+// top. Presets are looked for in scenario_root/{models,clusters,gpus}. Throws ConfigError that
+// carries every violation found, each "file:line:column: key = value: what is wrong; what would
+// be legal". Legal but doubtful choices are in Job::warnings.
+Job load_job(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+             const std::string& scenario_root);
+
+}  // namespace trainyard
