@@ -1,0 +1,42 @@
+#pragma once
+#include <cstdint>
+
+#include "core/config/job.h"
+#include "core/plan/kernels.h"
+#include "core/program/program.h"
+
+namespace trainyard {
+
+// Sizes that one rank works with, and the switches that shape its passes.
+struct Dims {
+  explicit Dims(const Job& job);
+
+  Model model;
+  std::int64_t tensor = 1, data = 1;
+  std::int64_t micro_batch = 1, sequence = 1;
+  std::int64_t tokens = 0;        // of a micro-batch
+  std::int64_t shard_tokens = 0;  // of a rank's residual stream: tokens / tensor when sequence
+  std::int64_t heads = 0, kv_heads = 0, query = 0, kv = 0, qkv = 0, fc1 = 0, ffn = 0;  // local
+  std::int64_t vocab = 0;  // padded, all ranks
+  std::int64_t local_vocab = 0;
+  DType dtype = DType::bf16;  // parameters and activations
+  bool sequence_parallel = false;
+  bool fused_block = false;  // parallel block with joint QKV+fc1 and proj+fc2 products
+  std::int32_t parts = 1;    // pieces of GEMMs and their tensor collectives
+  std::int32_t zero = 0;     // 0 when there is nothing to shard over
+  Recompute recompute = Recompute::none;
+  Optimizer optimizer = Optimizer::adam;
+  bool split_backward = false;  // weight gradients in passes of their own (ZB-H1)
+  Overlap overlap;
+
+  std::int64_t hidden() const { return model.hidden; }
+  std::int64_t element() const { return size_of(dtype); }
+  bool tensor_parallel() const { return tensor > 1; }
+  // Replicated parameters whose gradients each tensor rank computes on its own rows only.
+  bool partial_norm_gradients() const { return sequence_parallel; }
+  AttentionShape attention() const {
+    return {micro_batch, heads, kv_heads, sequence, model.head_dim, model.window};
+  }
+};
+
+}  // namespace trainyard

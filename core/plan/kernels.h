@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+
+#include "core/model/model.h"
+#include "core/program/kernel.h"
+
+namespace trainyard {
+
+// Kernel launches with their FLOPs and compulsory memory traffic, from shapes. Traffic per element
+// follows the operand lists of kernel_table().
+
+// Y[m,n] over k; `accumulate`: adds to Y, which is then read too. Weight gradients accumulate into
+// fp32. `kind` is one of the three gemm kinds; `bias` adds a bias or sums its gradient.
+KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
+                bool bias, bool accumulate = false);
+
+struct AttentionShape {
+  std::int64_t batch, heads, kv_heads, sequence, head_dim, window;
+};
+// Fused attention, forward 4 b h d s l FLOPs (l: mean unmasked keys), backward 2.5 times that with
+// its recomputation (arXiv 2307.08691).
+KernelSpec attention(bool forward, const AttentionShape& shape, DType dtype, double dropout);
+
+// A batched product of unfused attention, `batch` times [m,n] over k, or its two gradients.
+KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, std::int64_t m, std::int64_t n,
+                        std::int64_t k, DType dtype);
+
+// A kernel that streams rows * columns elements, `read` and `written` bytes for each.
+KernelSpec streaming(KernelKind kind, std::int64_t rows, std::int64_t columns, double read,
+                     double written, DType dtype);
+
+// An optimizer kernel over `elements`.
+KernelSpec per_parameter(KernelKind kind, std::int64_t elements, double read, double written);
+
+}  // namespace trainyard

@@ -1,0 +1,122 @@
+#include "core/plan/stage_ends.h"
+
+namespace trainyard {
+
+StageEnds::StageEnds(Emitter& emitter, const Dims& dims, const Job& job,
+                     const StageParameters& parameters, const std::vector<ChunkShape>& shapes,
+                     SyncEmitter& sync)
+    : e_(emitter),
+      d_(dims),
+      job_(job),
+      parameters_(parameters),
+      sync_(sync),
+      gathered_(parameters.buckets.size(), false) {
+  for (const ChunkShape& shape : shapes) {
+    reads_tokens_ = reads_tokens_ || shape.embeds || shape.heads;
+    heads_ = heads_ || shape.heads;
+  }
+  if (reads_tokens_) {
+    const std::int64_t sequences = job.micro_batches() * job.batch.micro_sequences;
+    NewBuffer tokens{"tokens", sequences, d_.sequence + 1, DType::int32,
+                     MemoryClass::communication};
+    buffers_.tokens = e_.global(tokens);
+    tokens.name = "staged_tokens";
+    tokens.persistent = true;
+    staged_ = e_.global(tokens);
+  }
+  if (heads_) buffers_.loss = e_.global({"loss", 1, 2, DType::fp32, MemoryClass::workspace});
+}
+
+bool StageEnds::gathers_early() const { return d_.overlap.data && (d_.zero == 1 || d_.zero == 2); }
+
+// Blocking: the issuing thread loads this step's tokens. Asynchronous: a loader fills the buffer
+// for the next step, one loader a node, and its tokens are spread over the tensor ranks.
+void StageEnds::load_data() {
+  if (!reads_tokens_) return;
+  const bool asynchronous = d_.overlap.data_loading;
+  Instr load;
+  load.op = Op::host;
+  load.stream = asynchronous ? Stream::copy : Stream::host;
+  load.what = static_cast<std::uint32_t>(HostWork::load_batch);
+  load.bytes = e_.size(staged_);
+  Instr copy;
+  copy.op = Op::copy;
+  copy.stream = Stream::copy;
+  copy.bytes = e_.size(staged_);
+  if (!asynchronous) e_.append(load, {writes(staged_)});
+  e_.append(copy, {reads(staged_), writes(buffers_.tokens)});
+  if (!asynchronous) return;
+  e_.append(load, {writes(staged_)});
+  if (d_.tensor_parallel())
+    e_.collective(Op::broadcast, Group::tensor, Stream::tensor, e_.size(buffers_.tokens),
+                  {updates(buffers_.tokens)});
+}
+
+void StageEnds::gather(std::int32_t bucket, std::uint32_t after) {
+  if (gathered_[bucket]) return;
+  gathered_[bucket] = true;
+  const Bucket& b = parameters_.buckets[bucket];
+  sync_.gather(b, b.params, after);
+}
+
+PassBody StageEnds::setup() {
+  PassBody body;
+  e_.use_body(body);
+  if (job_.software.garbage_collection_ms > 0) {
+    Instr pause;
+    pause.op = Op::host;
+    pause.stream = Stream::host;
+    pause.what = static_cast<std::uint32_t>(HostWork::garbage_collection);
+    e_.append(pause, {});
+  }
+  const auto gather_first = [&] {
+    if (!gathers_early()) return;
+    if (parameters_.tied_bucket >= 0) gather(parameters_.tied_bucket, kNone);
+    const auto& buckets = parameters_.chunks.front().buckets;
+    for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) gather(*b, kNone);
+  };
+  if (d_.overlap.prefetch) gather_first();
+  load_data();
+  gather_first();
+  for (std::size_t b = 0; b < parameters_.buckets.size(); ++b) {
+    const Bucket& bucket = parameters_.buckets[b];
+    const bool tied = static_cast<std::int32_t>(b) == parameters_.tied_bucket;
+    if (d_.zero < 2 || (d_.zero == 2 && tied)) sync_.zero(bucket, bucket.grads);
+    if (d_.zero == 3 && job_.micro_batches() > 1)
+      e_.kernel(per_parameter(KernelKind::zero, bucket.stepped, 0, 4), {writes(bucket.grad_shard)});
+  }
+  if (heads_) e_.kernel(per_parameter(KernelKind::zero, 2, 0, 4), {writes(buffers_.loss)});
+  return body;
+}
+
+PassBody StageEnds::gather_before_forward(std::int32_t chunk) {
+  PassBody body;
+  if (!gathers_early()) return body;
+  e_.use_body(body);
+  const auto& buckets = parameters_.chunks[chunk].buckets;
+  for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) gather(*b, kNone);
+  return body;
+}
+
+PassBody StageEnds::finish() {
+  PassBody body;
+  e_.use_body(body);
+  const auto reduce = [&](std::int32_t bucket, std::uint32_t after) {
+    const Bucket& b = parameters_.buckets[bucket];
+    sync_.reduce(b, {b.grads, b.grad_views}, b.grad_shard, after);
+  };
+  if (!d_.overlap.data && d_.zero < 3)
+    for (auto chunk = parameters_.chunks.rbegin(); chunk != parameters_.chunks.rend(); ++chunk)
+      for (const std::int32_t bucket : chunk->buckets) reduce(bucket, kPrevious);
+  if (parameters_.tied_bucket >= 0 && d_.zero < 3) reduce(parameters_.tied_bucket, kPrevious);
+  if (heads_ && d_.data > 1)
+    e_.collective(Op::all_reduce, Group::data, Stream::data, e_.size(buffers_.loss),
+                  {updates(buffers_.loss)});
+  sync_.step(parameters_.buckets, job_.training.clip);
+  if ((d_.zero == 1 || d_.zero == 2) && !d_.overlap.data)
+    for (std::size_t b = 0; b < parameters_.buckets.size(); ++b)
+      sync_.gather(parameters_.buckets[b], parameters_.buckets[b].params, kNone);
+  return body;
+}
+
+}  // namespace trainyard
