@@ -9,12 +9,13 @@ namespace {
 
 enum Partition : std::uint16_t { kRows, kColumns, kSlices };
 
+// The index of `value` in `table`, added unless it is there.
 template <class T>
 std::uint32_t intern(std::vector<T>& table, const T& value) {
-  const auto found = std::find(table.begin(), table.end(), value);
-  if (found == table.end()) table.push_back(value);
-  return static_cast<std::uint32_t>(found == table.end() ? table.size() - 1
-                                                         : found - table.begin());
+  const auto at =
+      static_cast<std::uint32_t>(std::find(table.begin(), table.end(), value) - table.begin());
+  if (at == table.size()) table.push_back(value);
+  return at;
 }
 
 }  // namespace
