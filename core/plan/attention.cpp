@@ -1,15 +1,22 @@
 #include "core/plan/attention.h"
 
+#include <cmath>
+
 namespace trainyard {
 namespace {
 
 using enum KernelKind;
 
+constexpr double kRotaryBase = 10000;  // Su et al., arXiv 2104.09864 section 3.3
+
 double element(const Dims& d) { return static_cast<double>(d.element()); }
 
 KernelSpec rotary(const Dims& d, bool forward) {
-  return streaming(forward ? rope_forward : rope_backward, d.tokens, d.query + d.kv, element(d),
-                   element(d), d.dtype);
+  KernelSpec spec = streaming(forward ? rope_forward : rope_backward, d.tokens, d.query + d.kv,
+                              element(d), element(d), d.dtype);
+  spec.shape = {d.tokens, d.heads, d.kv_heads, d.model.head_dim, d.sequence};
+  spec.parameter = kRotaryBase;
+  return spec;
 }
 
 std::uint32_t square(Emitter& e, const Dims& d, const char* name, DType dtype, MemoryClass memory) {
@@ -18,6 +25,13 @@ std::uint32_t square(Emitter& e, const Dims& d, const char* name, DType dtype, M
 
 KernelSpec over_scores(const Dims& d, KernelKind kind, double read, double written) {
   return streaming(kind, d.micro_batch * d.heads * d.sequence, d.sequence, read, written, d.dtype);
+}
+
+KernelSpec softmax(const Dims& d, KernelKind kind, double read, double written) {
+  KernelSpec spec = over_scores(d, kind, read, written);
+  spec.shape[2] = d.model.window;
+  spec.parameter = 1 / std::sqrt(static_cast<double>(d.model.head_dim));
+  return spec;
 }
 
 KernelSpec product(const Dims& d, KernelKind kind) {
@@ -32,7 +46,7 @@ AttentionSaved unfused_forward(Emitter& e, const Dims& d, std::uint32_t qkv, std
   const std::uint32_t scores = square(e, d, "scores", d.dtype, MemoryClass::workspace);
   e.kernel(product(d, attention_scores), {reads(qkv), writes(scores)});
   saved.probabilities = square(e, d, "probabilities", d.dtype, MemoryClass::activations);
-  e.kernel(over_scores(d, softmax_forward, element(d), element(d)),
+  e.kernel(softmax(d, softmax_forward, element(d), element(d)),
            {reads(scores), writes(saved.probabilities)});
   saved.dropped = saved.probabilities;
   if (d.model.dropout > 0) {
@@ -54,7 +68,7 @@ void unfused_backward(Emitter& e, const Dims& d, const AttentionSaved& saved,
   if (d.model.dropout > 0)
     e.kernel(over_scores(d, dropout_backward, element(d) + 1, element(d)),
              {reads(saved.mask), updates(grad)});
-  e.kernel(over_scores(d, softmax_backward, 2 * element(d), element(d)),
+  e.kernel(softmax(d, softmax_backward, 2 * element(d), element(d)),
            {reads(saved.probabilities), updates(grad)});
   e.kernel(product(d, attention_scores_grad), {reads(saved.qkv), reads(grad), updates(qkv_grad)});
 }

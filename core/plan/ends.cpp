@@ -10,10 +10,12 @@ EmbeddingSaved EndsEmitter::embed(const EndWeights& w, std::uint32_t tokens) {
       streaming(KernelKind::embedding_forward, d_.tokens, d_.hidden(), element, element, d_.dtype),
       {reads(tokens), reads(w.table), writes(partial)});
   EmbeddingSaved saved{.output = linear_.reduce(partial, "embedding")};
-  if (w.positions != kNone)
-    e_.kernel(
-        streaming(KernelKind::add, d_.shard_tokens, d_.hidden(), 2 * element, element, d_.dtype),
-        {updates(saved.output), reads(w.positions)});
+  if (w.positions != kNone) {
+    KernelSpec add =
+        streaming(KernelKind::add, d_.shard_tokens, d_.hidden(), 2 * element, element, d_.dtype);
+    add.flag = 1;
+    e_.kernel(add, {updates(saved.output), reads(w.positions)});
+  }
   if (d_.model.dropout > 0) {
     saved.mask = e_.local(
         {"embedding_mask", d_.shard_tokens, d_.hidden(), DType::uint8, MemoryClass::activations});
@@ -31,14 +33,17 @@ void EndsEmitter::embed_backward(const EndWeights& w, const EmbeddingSaved& save
   if (saved.mask != kNone)
     e_.kernel(streaming(KernelKind::dropout_backward, d_.shard_tokens, d_.hidden(), element + 1,
                         element, d_.dtype),
-              {updates(grad), reads(saved.mask)});
-  const auto scatter = [&](std::int64_t rows) {
-    return streaming(KernelKind::embedding_backward, rows, d_.hidden(), element + 4, 4, d_.dtype);
+              {reads(saved.mask), updates(grad)});
+  const auto scatter = [&](std::int64_t rows, bool positions) {
+    KernelSpec spec =
+        streaming(KernelKind::embedding_backward, rows, d_.hidden(), element + 4, 4, d_.dtype);
+    spec.flag = positions ? 1 : 0;
+    return spec;
   };
   if (w.positions != kNone)
-    e_.kernel(scatter(d_.shard_tokens), {reads(grad), updates(w.positions_grad)});
+    e_.kernel(scatter(d_.shard_tokens, true), {reads(grad), updates(w.positions_grad)});
   const std::uint32_t full = linear_.gather(grad, "gathered_grad");
-  e_.kernel(scatter(d_.tokens), {reads(tokens), reads(full), updates(w.table_grad)});
+  e_.kernel(scatter(d_.tokens, false), {reads(tokens), reads(full), updates(w.table_grad)});
 }
 
 KernelSpec EndsEmitter::over_logits(KernelKind kind, double read, double written) const {
@@ -61,27 +66,22 @@ HeadSaved EndsEmitter::loss(const EndWeights& w, std::uint32_t input, std::uint3
   saved.norm = layer_.norm_forward(input, w.norm);
   const Linear projection = head(w);
   const char* const name[] = {"logits"};
-  const std::uint32_t logits = linear_.column_forward(saved.norm.output, {&projection, 1}, name)[0];
-  saved.probabilities =
-      e_.local({"probabilities", d_.tokens, d_.local_vocab, DType::fp32, MemoryClass::activations});
-  e_.kernel(over_logits(KernelKind::cast, element, 4),
-            {reads(logits), writes(saved.probabilities)});
-  const std::uint32_t maximum =
-      e_.local({"logit_max", d_.tokens, 1, DType::fp32, MemoryClass::workspace});
-  const std::uint32_t sums =
-      e_.local({"logit_sums", d_.tokens, 2, DType::fp32, MemoryClass::workspace});
+  saved.logits = linear_.column_forward(saved.norm.output, {&projection, 1}, name)[0];
+  saved.maximum = e_.local({"logit_max", d_.tokens, 1, DType::fp32, MemoryClass::activations});
+  saved.sums = e_.local({"logit_sums", d_.tokens, 2, DType::fp32, MemoryClass::activations});
   const auto reduce = [&](std::uint32_t buffer, Reduction reduction) {
     if (d_.tensor_parallel())
       e_.collective(Op::all_reduce, Group::tensor, Stream::tensor, e_.size(buffer),
                     {updates(buffer)}, reduction);
   };
-  e_.kernel(over_logits(KernelKind::loss_max, 4, 0), {reads(saved.probabilities), writes(maximum)});
-  reduce(maximum, Reduction::max);
-  e_.kernel(over_logits(KernelKind::loss_sum, 4, 4),
-            {updates(saved.probabilities), reads(maximum), reads(tokens), writes(sums)});
-  reduce(sums, Reduction::sum);
-  e_.kernel(over_logits(KernelKind::loss_forward, 4, 4),
-            {updates(saved.probabilities), reads(sums), reads(tokens), updates(loss_sum)});
+  e_.kernel(over_logits(KernelKind::loss_max, element, 0),
+            {reads(saved.logits), writes(saved.maximum)});
+  reduce(saved.maximum, Reduction::max);
+  e_.kernel(over_logits(KernelKind::loss_sum, element, 0),
+            {reads(saved.logits), reads(tokens), reads(saved.maximum), writes(saved.sums)});
+  reduce(saved.sums, Reduction::sum);
+  e_.kernel(streaming(KernelKind::loss_forward, d_.tokens, 2, 8, 0, DType::fp32),
+            {reads(tokens), reads(saved.maximum), reads(saved.sums), updates(loss_sum)});
   return saved;
 }
 
@@ -89,8 +89,10 @@ std::uint32_t EndsEmitter::loss_backward(const EndWeights& w, const HeadSaved& s
                                          std::uint32_t tokens) {
   const std::uint32_t grad =
       e_.local({"logits_grad", d_.tokens, d_.local_vocab, d_.dtype, MemoryClass::workspace});
-  e_.kernel(over_logits(KernelKind::loss_backward, 4, static_cast<double>(d_.element())),
-            {reads(saved.probabilities), reads(tokens), writes(grad)});
+  const double element = static_cast<double>(d_.element());
+  e_.kernel(
+      over_logits(KernelKind::loss_backward, element, element),
+      {reads(saved.logits), reads(tokens), reads(saved.maximum), reads(saved.sums), writes(grad)});
   const LinearUse use{grad, head(w)};
   const std::uint32_t norm_grad = linear_.column_backward(saved.norm.output, {&use, 1});
   return layer_.norm_backward(saved.norm, w.norm, w.norm_grad, norm_grad, kNone);

@@ -17,7 +17,8 @@ struct EmbeddingSaved {
 
 struct HeadSaved {
   Normed norm;
-  std::uint32_t probabilities = kNone;  // [tokens, vocab / tensor], fp32
+  std::uint32_t logits = kNone;                 // [tokens, vocab / tensor]
+  std::uint32_t maximum = kNone, sums = kNone;  // over the whole vocabulary
 };
 
 // What lies before the first layer and behind the last: vocabulary-parallel embedding, final norm,

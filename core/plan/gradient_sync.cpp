@@ -39,7 +39,7 @@ std::uint32_t SyncEmitter::gather(const Bucket& bucket, std::uint32_t full, std:
   return instr;
 }
 
-void SyncEmitter::norm(std::span<const Bucket> buckets) {
+void SyncEmitter::clip(std::span<const Bucket> buckets, double largest_norm) {
   const std::uint32_t sum = e_.global({"grad_norm", 1, 2, DType::fp32, MemoryClass::workspace});
   e_.kernel(per_parameter(KernelKind::zero, 2, 0, 4), {writes(sum)});
   for (const Bucket& bucket : buckets)
@@ -53,9 +53,11 @@ void SyncEmitter::norm(std::span<const Bucket> buckets) {
   read.what = static_cast<std::uint32_t>(HostWork::read_scalar);
   read.bytes = e_.size(sum);
   e_.append(read, {reads(sum)});
-  for (const Bucket& bucket : buckets)
-    e_.kernel(per_parameter(KernelKind::grad_clip, bucket.stepped, 4, 4),
-              {updates(owned_grads(bucket)), reads(sum)});
+  for (const Bucket& bucket : buckets) {
+    KernelSpec spec = per_parameter(KernelKind::grad_clip, bucket.stepped, 4, 4);
+    spec.parameter = largest_norm;
+    e_.kernel(spec, {updates(owned_grads(bucket)), reads(sum)});
+  }
 }
 
 void SyncEmitter::update(const Bucket& b) {
@@ -91,8 +93,8 @@ void SyncEmitter::update(const Bucket& b) {
   if (mixed) e_.add_use(instr, writes(params));
 }
 
-void SyncEmitter::step(std::span<const Bucket> buckets, double clip) {
-  if (clip > 0) norm(buckets);
+void SyncEmitter::step(std::span<const Bucket> buckets, double largest_norm) {
+  if (largest_norm > 0) clip(buckets, largest_norm);
   for (const Bucket& bucket : buckets) update(bucket);
 }
 

@@ -21,11 +21,11 @@ class SyncEmitter {
               std::uint32_t after);
   // Fills `full` from the data ranks' shards.
   std::uint32_t gather(const Bucket& bucket, std::uint32_t full, std::uint32_t after);
-  // Global norm, clipping and the optimizer on what this rank owns.
-  void step(std::span<const Bucket> buckets, double clip);
+  // Global norm, clipping (0: none) and the optimizer on what this rank owns.
+  void step(std::span<const Bucket> buckets, double largest_norm);
 
  private:
-  void norm(std::span<const Bucket> buckets);
+  void clip(std::span<const Bucket> buckets, double largest_norm);
   void update(const Bucket& bucket);
   std::uint32_t owned_grads(const Bucket& bucket) const {
     return d_.zero > 0 ? bucket.grad_shard : bucket.grads;

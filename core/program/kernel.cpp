@@ -10,7 +10,9 @@ using C = CostClass;
 // the operands in order as name[rows,columns] with r (read), w (write) or u (update: read and
 // write). Buffers have the kernel's dtype unless another is named; (…) is present only under the
 // stated condition. "tokens" counts rows batch * sequence, row = b * sequence + s. Dropout keeps
-// with probability 1 - p and scales by 1 / (1 - p); masks are uint8.
+// with probability 1 - p and scales by 1 / (1 - p); masks are uint8. "ids" are the step's tokens
+// [sequences, sequence + 1] int32; the instruction's pass tells the micro-batch, and the target of
+// a position is the next token.
 constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::gemm_forward, "gemm_forward", C::gemm,
      "{m,n,k} flag bit 0: bias, bit 1: adds to Y; X[m,k] r, W[k,n] r, (bias[1,n] r), Y[m,n] w or "
@@ -41,64 +43,62 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "{batch*heads*sequence,sequence,window} parameter: scale 1/sqrt(head_dim); S r, P w: "
      "causal (and window) mask, softmax over a row"},
     {K::softmax_backward, "softmax_backward", C::memory,
-     "as softmax_forward; P r, dP r, dS w: dS = scale * P * (dP - sum(P * dP))"},
+     "as softmax_forward; P r, dS u: dP before, scale * P * (dP - sum(P * dP)) after"},
     {K::dropout_forward, "dropout_forward", C::memory,
-     "{rows,columns} parameter: p; X r, Y w, mask w"},
+     "{rows,columns} parameter: p; X r, Y w, mask w, or in place X u, mask w"},
     {K::dropout_backward, "dropout_backward", C::memory,
-     "{rows,columns} parameter: p; dY r, mask r, dX w"},
+     "{rows,columns} parameter: p; mask r, dX u"},
     {K::rope_forward, "rope_forward", C::memory,
      "{tokens,heads,kv_heads,head_dim,sequence} parameter: base; qkv u: rotates Q and K in place"},
     {K::rope_backward, "rope_backward", C::memory,
      "as rope_forward; dqkv u: rotates back in place"},
     {K::norm_forward, "norm_forward", C::memory,
-     "{rows,columns} flag 0: LayerNorm, 1: RMSNorm; x r, gamma[1,columns] r, "
-     "(LayerNorm: beta[1,columns] r), y w, stats[rows,2] fp32 w: mean and 1/deviation"},
+     "{rows,columns} flag 0: LayerNorm, 1: RMSNorm; x r, gamma[1,columns] r (LayerNorm: "
+     "[2,columns], gamma then beta), y w, stats[rows,2] fp32 w: mean and 1/deviation"},
     {K::norm_backward, "norm_backward", C::memory,
-     "as norm_forward; dy r, x r, stats r, gamma r, dx w, dgamma fp32 u, (LayerNorm: dbeta fp32 "
-     "u)"},
+     "as norm_forward; dy r, x r, stats r, gamma r, dx w, dgamma fp32 u as gamma, (residual "
+     "gradient r, added to dx)"},
     {K::activation_forward, "activation_forward", C::memory,
      "{rows,columns} columns of the result; flag 0: GELU, 1: SwiGLU (x has 2*columns: gate, then "
-     "value); x r, y w"},
+     "value); x r, y w, (bias as a row of x r, added to x first)"},
     {K::activation_backward, "activation_backward", C::memory,
-     "as activation_forward; dy r, x r, dx w"},
+     "as activation_forward; x r, dy r, dx w, (bias r, dbias fp32 u)"},
     {K::residual_forward, "residual_forward", C::memory,
-     "{rows,columns} flag bit 0: bias; parameter: dropout p; x r, (bias[1,columns] r), residual r, "
-     "out w, (p > 0: mask w): out = residual + dropout(x + bias)"},
+     "{rows,columns} flag bit 0: bias; parameter: dropout p; x r, residual r, out w, "
+     "(bias[1,columns] r), (p > 0: mask w): out = residual + dropout(x + bias)"},
     {K::residual_backward, "residual_backward", C::memory,
-     "as residual_forward; dout r, (p > 0: mask r), (bias: dbias fp32 u), dx w; the gradient of "
-     "residual is dout itself"},
-    {K::add, "add", C::memory, "{rows,columns}; a r, b r, out w"},
+     "as residual_forward; dout r, (p > 0: mask r, dx w), (bias: dbias fp32 u); the gradient of "
+     "residual is dout itself, and that of x too without dropout"},
+    {K::add, "add", C::memory,
+     "{rows,columns} flag 0: b is like a, 1: b is the position table[sequence,columns]; a u, b r"},
     {K::embedding_forward, "embedding_forward", C::memory,
-     "{tokens,hidden,local_vocab,sequence} flag bit 0: learned positions; parameter: dropout p; "
-     "ids[tokens,1] int32 r, table[local_vocab,hidden] r, (positions[sequence,hidden] r), out w, "
-     "(p > 0: mask w): rows outside this rank's part of the table count as zero"},
+     "{tokens,hidden}; ids r, table[local_vocab,hidden] r, out w: rows outside this rank's part of "
+     "the table count as zero"},
     {K::embedding_backward, "embedding_backward", C::memory,
-     "as embedding_forward; dout r, ids r, (p > 0: mask r), dtable fp32 u, (dpositions fp32 u)"},
+     "{rows,hidden} flag 0: ids r, dout r, dtable fp32 u; 1: dout r, dpositions fp32 u"},
     {K::loss_max, "loss_max", C::memory, "{rows,local_vocab}; logits r, max[rows,1] fp32 w"},
     {K::loss_sum, "loss_sum", C::memory,
-     "{rows,local_vocab}; logits r, targets[rows,1] int32 r, max fp32 r, sums[rows,2] fp32 w: sum "
-     "of exp(logit - max) and the target's logit, each over this rank's part of the vocabulary"},
+     "{rows,local_vocab}; logits r, ids r, max r, sums[rows,2] fp32 w: sum of exp(logit - max) and "
+     "the target's logit, each over this rank's part of the vocabulary"},
     {K::loss_forward, "loss_forward", C::memory,
-     "{rows}; targets int32 r, max fp32 r, sums fp32 r, loss[1,2] fp32 u: adds the valid tokens' "
-     "losses and their number; a negative target is no valid token"},
+     "{rows,2}; ids r, max r, sums r, loss[1,2] fp32 u: adds the valid tokens' losses and their "
+     "number; a negative target is no valid token"},
     {K::loss_backward, "loss_backward", C::memory,
-     "{rows,local_vocab}; logits r, targets int32 r, max fp32 r, sums fp32 r, dlogits w"},
+     "{rows,local_vocab}; logits r, ids r, max r, sums r, dlogits w: (softmax - one-hot) / valid "
+     "tokens of the global batch"},
     {K::adam, "adam", C::optimizer,
-     "{elements} decay added to the gradient; param w, master fp32 u, m fp32 u, v fp32 u, grad "
-     "fp32 r; in fp32 training param is its own master: param u, m u, v u, grad r"},
+     "{elements} decay added to the gradient; grad r, m u, v u, master u, all fp32, param w; in "
+     "fp32 training param takes the master's place"},
     {K::adamw, "adamw", C::optimizer, "as adam, decoupled decay"},
     {K::lamb_update, "lamb_update", C::optimizer,
-     "{elements}; master fp32 r, m fp32 u, v fp32 u, grad fp32 r, direction fp32 w, "
-     "norms[tensors,2] fp32 w: each tensor's sums of "
-     "squares of weight and direction over this rank's part"},
+     "{elements}; grad r, m u, v u, master r, direction w, norms[tensors,2] w, all fp32: each "
+     "tensor's sums of squares of weight and direction over this rank's part"},
     {K::lamb_apply, "lamb_apply", C::optimizer,
-     "{elements}; param w, master fp32 u, direction fp32 r, norms fp32 r; in fp32 training "
-     "without param"},
+     "{elements}; direction r, norms r, master u, all fp32, param w; fp32 as adam"},
     {K::grad_norm, "grad_norm", C::optimizer,
-     "{elements}; grad fp32 r, norm[1,1] fp32 u: adds the sum of squares"},
+     "{elements}; grad fp32 r, norm[1,2] fp32 u: adds the sum of squares"},
     {K::grad_clip, "grad_clip", C::optimizer,
-     "{elements} parameter: largest norm; norm[1,1] fp32 r (sum of squares), grad fp32 u"},
-    {K::cast, "cast", C::memory, "{elements} dtype of y; x r, y w"},
+     "{elements} parameter: largest norm; grad fp32 u, norm r (sum of squares)"},
     {K::zero, "zero", C::memory, "{elements}; x w"},
 }};
 

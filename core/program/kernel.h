@@ -35,7 +35,7 @@ enum class KernelKind : std::uint8_t {
   activation_backward,
   residual_forward,  // bias + dropout + add
   residual_backward,
-  add,  // sum of two gradients
+  add,  // of two activations or gradients
   embedding_forward,
   embedding_backward,
   loss_max,       // vocabulary-parallel cross-entropy: per-row maximum of local logits
@@ -48,7 +48,6 @@ enum class KernelKind : std::uint8_t {
   lamb_apply,   // trust ratio and weight update
   grad_norm,    // partial sum of squares
   grad_clip,    // scale by min(1, clip / norm)
-  cast,         // between storage types
   zero,
 };
 inline constexpr int kKernelKinds = static_cast<int>(KernelKind::zero) + 1;
