@@ -56,6 +56,7 @@ Linear EndsEmitter::head(const EndWeights& w) const {
   l.grad = w.head_grad;
   l.in = d_.hidden();
   l.out = d_.local_vocab;
+  l.transposed = true;
   return l;
 }
 

@@ -8,21 +8,20 @@ namespace {
 Bytes bytes(double n) { return {std::llround(n)}; }
 double d(std::int64_t n) { return static_cast<double>(n); }
 
-enum GemmFlag : std::uint8_t { kBias = 1, kAccumulate = 2 };
-
 }  // namespace
 
 KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
-                bool bias, bool accumulate) {
+                std::uint8_t flags) {
   const bool weights = kind == KernelKind::gemm_weight_grad;
   const double out = d(m) * d(n) * d(weights ? size_of(DType::fp32) : size_of(dtype));
   KernelSpec spec;
   spec.kind = kind;
   spec.dtype = dtype;
-  spec.flag = static_cast<std::uint8_t>((bias ? kBias : 0) | (accumulate ? kAccumulate : 0));
+  spec.flag = flags;
   spec.shape = {m, n, k};
   spec.flops = 2 * d(m) * d(n) * d(k);
-  spec.read = bytes(d(size_of(dtype)) * (d(m) + d(n)) * d(k) + (weights || accumulate ? out : 0));
+  spec.read = bytes(d(size_of(dtype)) * (d(m) + d(n)) * d(k) +
+                    (weights || (flags & kGemmAdds) != 0 ? out : 0));
   spec.written = bytes(out);
   return spec;
 }

@@ -10,9 +10,9 @@ namespace trainyard {
 // follows the operand lists of kernel_table().
 
 // Y[m,n] over k; `accumulate`: adds to Y, which is then read too. Weight gradients accumulate into
-// fp32. `kind` is one of the three gemm kinds; `bias` adds a bias or sums its gradient.
+// fp32. `kind` is one of the three gemm kinds, `flags` a union of GemmFlag.
 KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
-                bool bias, bool accumulate = false);
+                std::uint8_t flags);
 
 struct AttentionShape {
   std::int64_t batch, heads, kv_heads, sequence, head_dim, window;

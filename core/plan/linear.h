@@ -12,6 +12,8 @@ namespace trainyard {
 struct Linear {
   std::uint32_t weight = kNone, grad = kNone, bias = kNone, bias_grad = kNone;
   std::int64_t in = 0, out = 0;
+  bool transposed = false;  // stored [out, in], as an embedding table is
+  std::uint8_t flags() const { return transposed ? kGemmTransposed : 0; }
 };
 
 // A product's operand: an input of a row-split weight, an output gradient of a column-split one.

@@ -15,14 +15,14 @@ using C = CostClass;
 // a position is the next token.
 constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::gemm_forward, "gemm_forward", C::gemm,
-     "{m,n,k} flag bit 0: bias, bit 1: adds to Y; X[m,k] r, W[k,n] r, (bias[1,n] r), Y[m,n] w or "
+     "{m,n,k} flag: GemmFlag; X[m,k] r, W[k,n] r ([n,k] if transposed), (bias[1,n] r), Y[m,n] w or "
      "u: Y = X W + bias"},
     {K::gemm_input_grad, "gemm_input_grad", C::gemm,
-     "{m,n,k} flag bit 1: adds to dX; dY[m,k] r, W[n,k] r, dX[m,n] w or u: dX = dY W^T, W as its "
-     "forward pass holds it"},
+     "{m,n,k} flag: GemmFlag; dY[m,k] r, W[n,k] r ([k,n] if transposed) as its forward pass holds "
+     "it, dX[m,n] w or u: dX = dY W^T"},
     {K::gemm_weight_grad, "gemm_weight_grad", C::gemm,
-     "{m,n,k} flag bit 0: bias; X[k,m] r, dY[k,n] r, dW[m,n] fp32 u, (dbias[1,n] fp32 u): "
-     "dW += X^T dY, dbias += column sums of dY"},
+     "{m,n,k} flag: GemmFlag; X[k,m] r, dY[k,n] r, dW[m,n] fp32 u ([n,m] if transposed), "
+     "(dbias[1,n] fp32 u): dW += X^T dY, dbias += column sums of dY"},
     {K::attention_forward, "attention_forward", C::attention,
      "{batch,heads,kv_heads,sequence,head_dim,window} parameter: dropout; window 0: all earlier "
      "keys; qkv[tokens,(heads+2*kv_heads)*head_dim] r, out[tokens,heads*head_dim] w, "

@@ -52,6 +52,13 @@ enum class KernelKind : std::uint8_t {
 };
 inline constexpr int kKernelKinds = static_cast<int>(KernelKind::zero) + 1;
 
+// KernelSpec::flag of the three products.
+enum GemmFlag : std::uint8_t {
+  kGemmBias = 1,        // adds a bias, or sums its gradient
+  kGemmAdds = 2,        // adds to the result instead of replacing it
+  kGemmTransposed = 4,  // the weight is stored [out, in]
+};
+
 // One kernel launch, deduplicated within a program.
 struct KernelSpec {
   KernelKind kind{};
