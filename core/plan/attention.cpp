@@ -11,6 +11,10 @@ constexpr double kRotaryBase = 10000;  // Su et al., arXiv 2104.09864 section 3.
 
 double element(const Dims& d) { return static_cast<double>(d.element()); }
 
+Dropout dropout_of(const Dims& d, std::int64_t layer) {
+  return {d.model.dropout, dropout_site(layer, LayerDropout::attention)};
+}
+
 KernelSpec rotary(const Dims& d, bool forward) {
   KernelSpec spec = streaming(forward ? rope_forward : rope_backward, d.tokens, d.query + d.kv,
                               element(d), element(d), d.dtype);
@@ -41,7 +45,8 @@ KernelSpec product(const Dims& d, KernelKind kind) {
                 : batched_gemm(kind, batch, s, dim, s, d.dtype);
 }
 
-AttentionSaved unfused_forward(Emitter& e, const Dims& d, std::uint32_t qkv, std::uint32_t out) {
+AttentionSaved unfused_forward(Emitter& e, const Dims& d, std::int64_t layer, std::uint32_t qkv,
+                               std::uint32_t out) {
   AttentionSaved saved{.qkv = qkv, .out = out};
   const std::uint32_t scores = square(e, d, "scores", d.dtype, MemoryClass::workspace);
   e.kernel(product(d, attention_scores), {reads(qkv), writes(scores)});
@@ -53,21 +58,23 @@ AttentionSaved unfused_forward(Emitter& e, const Dims& d, std::uint32_t qkv, std
     saved.mask = square(e, d, "attention_mask", DType::uint8, MemoryClass::activations);
     saved.dropped = square(e, d, "dropped", d.dtype, MemoryClass::activations);
     KernelSpec dropout = over_scores(d, dropout_forward, element(d), element(d) + 1);
-    dropout.parameter = d.model.dropout;
+    set_dropout(dropout, dropout_of(d, layer));
     e.kernel(dropout, {reads(saved.probabilities), writes(saved.dropped), writes(saved.mask)});
   }
   e.kernel(product(d, attention_context), {reads(qkv), reads(saved.dropped), writes(out)});
   return saved;
 }
 
-void unfused_backward(Emitter& e, const Dims& d, const AttentionSaved& saved,
+void unfused_backward(Emitter& e, const Dims& d, std::int64_t layer, const AttentionSaved& saved,
                       std::uint32_t out_grad, std::uint32_t qkv_grad) {
   std::uint32_t grad = square(e, d, "dropped_grad", d.dtype, MemoryClass::workspace);
   e.kernel(product(d, attention_context_grad), {reads(saved.qkv), reads(saved.dropped),
                                                 reads(out_grad), writes(grad), writes(qkv_grad)});
-  if (d.model.dropout > 0)
-    e.kernel(over_scores(d, dropout_backward, element(d) + 1, element(d)),
-             {reads(saved.mask), updates(grad)});
+  if (d.model.dropout > 0) {
+    KernelSpec dropout = over_scores(d, dropout_backward, element(d) + 1, element(d));
+    set_dropout(dropout, dropout_of(d, layer));
+    e.kernel(dropout, {reads(saved.mask), updates(grad)});
+  }
   e.kernel(softmax(d, softmax_backward, 2 * element(d), element(d)),
            {reads(saved.probabilities), updates(grad)});
   e.kernel(product(d, attention_scores_grad), {reads(saved.qkv), reads(grad), updates(qkv_grad)});
@@ -75,28 +82,29 @@ void unfused_backward(Emitter& e, const Dims& d, const AttentionSaved& saved,
 
 }  // namespace
 
-AttentionSaved attention_forward(Emitter& e, const Dims& d, std::uint32_t qkv, std::uint32_t out) {
+AttentionSaved attention_forward(Emitter& e, const Dims& d, std::int64_t layer, std::uint32_t qkv,
+                                 std::uint32_t out) {
   if (d.model.position == Position::rope) e.kernel(rotary(d, true), {updates(qkv)});
-  if (d.model.attention == AttentionImpl::unfused) return unfused_forward(e, d, qkv, out);
+  if (d.model.attention == AttentionImpl::unfused) return unfused_forward(e, d, layer, qkv, out);
   const std::uint32_t statistics = e.local({"attention_lse", d.micro_batch * d.heads, d.sequence,
                                             DType::fp32, MemoryClass::activations});
-  e.kernel(attention(true, d.attention(), d.dtype, d.model.dropout),
+  e.kernel(attention(true, d.attention(), d.dtype, dropout_of(d, layer)),
            {reads(qkv), writes(out), writes(statistics)});
   return {.qkv = qkv, .out = out, .statistics = statistics};
 }
 
-void attention_backward(Emitter& e, const Dims& d, const AttentionSaved& saved,
+void attention_backward(Emitter& e, const Dims& d, std::int64_t layer, const AttentionSaved& saved,
                         std::uint32_t out_grad, std::uint32_t qkv_grad) {
   if (d.model.attention == AttentionImpl::unfused) {
     AttentionSaved again = saved;
     if (d.recompute == Recompute::selective) {
       const std::uint32_t out =
           e.local({"recomputed_context", d.tokens, d.query, d.dtype, MemoryClass::workspace});
-      again = unfused_forward(e, d, saved.qkv, out);
+      again = unfused_forward(e, d, layer, saved.qkv, out);
     }
-    unfused_backward(e, d, again, out_grad, qkv_grad);
+    unfused_backward(e, d, layer, again, out_grad, qkv_grad);
   } else {
-    e.kernel(attention(false, d.attention(), d.dtype, d.model.dropout),
+    e.kernel(attention(false, d.attention(), d.dtype, dropout_of(d, layer)),
              {reads(saved.qkv), reads(saved.out), reads(saved.statistics), reads(out_grad),
               writes(qkv_grad)});
   }

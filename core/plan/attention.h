@@ -13,11 +13,12 @@ struct AttentionSaved {
 
 // Core attention of this rank's heads: fused, or as separate products and softmax. `out` is where
 // the context [tokens, query] goes.
-AttentionSaved attention_forward(Emitter& e, const Dims& d, std::uint32_t qkv, std::uint32_t out);
+AttentionSaved attention_forward(Emitter& e, const Dims& d, std::int64_t layer, std::uint32_t qkv,
+                                 std::uint32_t out);
 
 // Gradient of qkv, written to `qkv_grad`. Under selective recomputation the unfused kernels run
 // again first (arXiv 2205.05198 section 5).
-void attention_backward(Emitter& e, const Dims& d, const AttentionSaved& saved,
+void attention_backward(Emitter& e, const Dims& d, std::int64_t layer, const AttentionSaved& saved,
                         std::uint32_t out_grad, std::uint32_t qkv_grad);
 
 }  // namespace trainyard

@@ -168,7 +168,7 @@ void ChunkEmitter::reduce(const State& s, const Bucket& b, const Gathered& grads
 
 LayerWeights ChunkEmitter::layer_weights(State& s, std::int64_t layer) {
   const TensorRef ref = s.parameters.layers[layer];
-  LayerWeights w;
+  LayerWeights w{.layer = s.shape.first_layer + layer};
   const Gathered& value = values(s, ref.bucket);
   for (int i = 0; i < kLayerWeights; ++i) w.value[i] = value.views[ref.tensor + i];
   if (!s.in_backward) return w;

@@ -39,4 +39,11 @@ struct Dims {
   }
 };
 
+// The model's dropouts, numbered independently of the layout.
+enum class LayerDropout : std::uint32_t { attention, after_attention, output };
+inline constexpr std::uint32_t kEmbeddingDropout = 0;
+constexpr std::uint32_t dropout_site(std::int64_t layer, LayerDropout which) {
+  return static_cast<std::uint32_t>(1 + 3 * layer) + static_cast<std::uint32_t>(which);
+}
+
 }  // namespace trainyard

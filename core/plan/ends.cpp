@@ -21,7 +21,7 @@ EmbeddingSaved EndsEmitter::embed(const EndWeights& w, std::uint32_t tokens) {
         {"embedding_mask", d_.shard_tokens, d_.hidden(), DType::uint8, MemoryClass::activations});
     KernelSpec dropout = streaming(KernelKind::dropout_forward, d_.shard_tokens, d_.hidden(),
                                    element, element + 1, d_.dtype);
-    dropout.parameter = d_.model.dropout;
+    set_dropout(dropout, {d_.model.dropout, kEmbeddingDropout});
     e_.kernel(dropout, {updates(saved.output), writes(saved.mask)});
   }
   return saved;
@@ -30,10 +30,12 @@ EmbeddingSaved EndsEmitter::embed(const EndWeights& w, std::uint32_t tokens) {
 void EndsEmitter::embed_backward(const EndWeights& w, const EmbeddingSaved& saved,
                                  std::uint32_t tokens, std::uint32_t grad) {
   const double element = static_cast<double>(d_.element());
-  if (saved.mask != kNone)
-    e_.kernel(streaming(KernelKind::dropout_backward, d_.shard_tokens, d_.hidden(), element + 1,
-                        element, d_.dtype),
-              {reads(saved.mask), updates(grad)});
+  if (saved.mask != kNone) {
+    KernelSpec dropout = streaming(KernelKind::dropout_backward, d_.shard_tokens, d_.hidden(),
+                                   element + 1, element, d_.dtype);
+    set_dropout(dropout, {d_.model.dropout, kEmbeddingDropout});
+    e_.kernel(dropout, {reads(saved.mask), updates(grad)});
+  }
   const auto scatter = [&](std::int64_t rows, bool positions) {
     KernelSpec spec =
         streaming(KernelKind::embedding_backward, rows, d_.hidden(), element + 4, 4, d_.dtype);

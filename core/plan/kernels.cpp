@@ -26,7 +26,13 @@ KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k,
   return spec;
 }
 
-KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, double dropout) {
+void set_dropout(KernelSpec& spec, const Dropout& dropout) {
+  if (dropout.probability <= 0) return;
+  spec.parameter = dropout.probability;
+  spec.site = dropout.site;
+}
+
+KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, const Dropout& dropout) {
   const double query = d(a.batch) * d(a.sequence) * d(a.heads) * d(a.head_dim);
   const double key = d(a.batch) * d(a.sequence) * d(a.kv_heads) * d(a.head_dim);
   const double statistics = 4 * d(a.batch) * d(a.heads) * d(a.sequence);  // log-sum-exp, fp32
@@ -35,7 +41,7 @@ KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, double 
   spec.kind = forward ? KernelKind::attention_forward : KernelKind::attention_backward;
   spec.dtype = dtype;
   spec.shape = {a.batch, a.heads, a.kv_heads, a.sequence, a.head_dim, a.window};
-  spec.parameter = dropout;
+  set_dropout(spec, dropout);
   const double product = 4 * query * mean_causal_keys(a.sequence, a.window);
   spec.flops = forward ? product : 2.5 * product;
   const double qkv = element * (query + 2 * key), out = element * query;

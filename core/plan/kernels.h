@@ -17,9 +17,17 @@ KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k,
 struct AttentionShape {
   std::int64_t batch, heads, kv_heads, sequence, head_dim, window;
 };
+struct Dropout {
+  double probability = 0;
+  std::uint32_t site = 0;  // see dropout_site()
+};
+// Marks a kernel that drops elements; nothing happens at probability 0.
+void set_dropout(KernelSpec& spec, const Dropout& dropout);
+
 // Fused attention, forward 4 b h d s l FLOPs (l: mean unmasked keys), backward 2.5 times that with
 // its recomputation (arXiv 2307.08691).
-KernelSpec attention(bool forward, const AttentionShape& shape, DType dtype, double dropout);
+KernelSpec attention(bool forward, const AttentionShape& shape, DType dtype,
+                     const Dropout& dropout);
 
 // A batched product of unfused attention, `batch` times [m,n] over k, or its two gradients.
 KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, std::int64_t m, std::int64_t n,

@@ -70,34 +70,39 @@ std::uint32_t LayerEmitter::norm_backward(const Normed& n, std::uint32_t gamma,
   return out;
 }
 
-LayerEmitter::Added LayerEmitter::residual_forward(std::uint32_t branch, std::uint32_t bias,
+LayerEmitter::Branch LayerEmitter::branch(const LayerWeights& w, Weight bias,
+                                          LayerDropout which) const {
+  return {w.of(bias), w.grad_of(bias), {d_.model.dropout, dropout_site(w.layer, which)}};
+}
+
+LayerEmitter::Added LayerEmitter::residual_forward(std::uint32_t value, const Branch& branch,
                                                    std::uint32_t residual) {
-  const bool dropout = d_.model.dropout > 0, biased = bias != kNone;
+  const bool dropout = branch.dropout.probability > 0, biased = branch.bias != kNone;
   const double element = static_cast<double>(d_.element());
   KernelSpec spec = streaming(KernelKind::residual_forward, d_.shard_tokens, d_.hidden(),
                               2 * element, element + (dropout ? 1 : 0), d_.dtype);
-  spec.parameter = d_.model.dropout;
+  set_dropout(spec, branch.dropout);
   spec.flag = biased ? 1 : 0;
   const std::uint32_t out = e_.local(
       {"residual", d_.shard_tokens, d_.hidden(), d_.dtype, kKept, {d_.tokens, d_.hidden()}});
   const std::uint32_t mask =
       dropout ? e_.local({"dropout_mask", d_.shard_tokens, d_.hidden(), DType::uint8, kKept})
               : kNone;
-  const std::uint32_t instr = e_.kernel(spec, {reads(branch), reads(residual), writes(out)});
-  if (biased) e_.add_use(instr, reads(bias));
+  const std::uint32_t instr = e_.kernel(spec, {reads(value), reads(residual), writes(out)});
+  if (biased) e_.add_use(instr, reads(branch.bias));
   if (dropout) e_.add_use(instr, writes(mask));
   return {out, mask};
 }
 
 std::uint32_t LayerEmitter::residual_backward(std::uint32_t grad, std::uint32_t mask,
-                                              std::uint32_t bias_grad) {
-  if (mask == kNone && bias_grad == kNone) return grad;
+                                              const Branch& branch) {
+  if (mask == kNone && branch.bias_grad == kNone) return grad;
   const double element = static_cast<double>(d_.element());
   const bool dropout = mask != kNone;
   KernelSpec spec = streaming(KernelKind::residual_backward, d_.shard_tokens, d_.hidden(),
                               element + (dropout ? 1 : 0), dropout ? element : 0, d_.dtype);
-  spec.parameter = d_.model.dropout;
-  spec.flag = bias_grad != kNone ? 1 : 0;
+  set_dropout(spec, branch.dropout);
+  spec.flag = branch.bias_grad != kNone ? 1 : 0;
   const std::uint32_t instr = e_.kernel(spec, {reads(grad)});
   std::uint32_t out = grad;
   if (dropout) {
@@ -106,7 +111,7 @@ std::uint32_t LayerEmitter::residual_backward(std::uint32_t grad, std::uint32_t 
     e_.add_use(instr, reads(mask));
     e_.add_use(instr, writes(out));
   }
-  if (bias_grad != kNone) e_.add_use(instr, updates(bias_grad));
+  if (branch.bias_grad != kNone) e_.add_use(instr, updates(branch.bias_grad));
   return out;
 }
 
@@ -151,18 +156,18 @@ LayerSaved LayerEmitter::serial_forward(const LayerWeights& w, std::uint32_t inp
   const char* const qkv_name[] = {"qkv"};
   const char* const fc1_name[] = {"fc1_out"};
   const auto qkv_out = linear_.column_forward(s.norm1.output, {&qkv, 1}, qkv_name);
-  s.attention = attention_forward(e_, d_, qkv_out[0], rows("context", d_.query, kKept));
+  s.attention = attention_forward(e_, d_, w.layer, qkv_out[0], rows("context", d_.query, kKept));
   const LinearUse proj{s.attention.out, linear_of(w, Weight::proj)};
-  const Added middle =
-      residual_forward(linear_.row_forward({&proj, 1}), w.of(Weight::proj_bias), input);
+  const Branch after_attention = branch(w, Weight::proj_bias, LayerDropout::after_attention);
+  const Added middle = residual_forward(linear_.row_forward({&proj, 1}), after_attention, input);
   s.attention_mask = middle.mask;
   s.norm2 = norm_forward(middle.output, w.of(Weight::norm2));
   s.fc1_out = linear_.column_forward(s.norm2.output, {&fc1, 1}, fc1_name)[0];
   s.act_out = rows("act_out", d_.ffn, kKept);
   activation_forward(w, s.fc1_out, s.act_out);
   const LinearUse fc2{s.act_out, linear_of(w, Weight::fc2)};
-  const Added end =
-      residual_forward(linear_.row_forward({&fc2, 1}), w.of(Weight::fc2_bias), middle.output);
+  const Branch output = branch(w, Weight::fc2_bias, LayerDropout::output);
+  const Added end = residual_forward(linear_.row_forward({&fc2, 1}), output, middle.output);
   s.output_mask = end.mask;
   s.output = end.output;
   return s;
@@ -170,8 +175,8 @@ LayerSaved LayerEmitter::serial_forward(const LayerWeights& w, std::uint32_t inp
 
 std::uint32_t LayerEmitter::serial_backward(const LayerWeights& w, const LayerSaved& s,
                                             std::uint32_t output_grad) {
-  const std::uint32_t mlp_grad =
-      residual_backward(output_grad, s.output_mask, w.grad_of(Weight::fc2_bias));
+  const std::uint32_t mlp_grad = residual_backward(
+      output_grad, s.output_mask, branch(w, Weight::fc2_bias, LayerDropout::output));
   const LinearUse fc2{s.act_out, linear_of(w, Weight::fc2)};
   const std::uint32_t act_grad = linear_.row_backward(mlp_grad, {&fc2, 1})[0];
   const std::uint32_t fc1_grad = rows("fc1_grad", d_.fc1, kWork);
@@ -181,12 +186,12 @@ std::uint32_t LayerEmitter::serial_backward(const LayerWeights& w, const LayerSa
   const std::uint32_t middle_grad = norm_backward(
       s.norm2, w.of(Weight::norm2), w.grad_of(Weight::norm2), norm2_grad, output_grad);
 
-  const std::uint32_t attention_grad =
-      residual_backward(middle_grad, s.attention_mask, w.grad_of(Weight::proj_bias));
+  const std::uint32_t attention_grad = residual_backward(
+      middle_grad, s.attention_mask, branch(w, Weight::proj_bias, LayerDropout::after_attention));
   const LinearUse proj{s.attention.out, linear_of(w, Weight::proj)};
   const std::uint32_t context_grad = linear_.row_backward(attention_grad, {&proj, 1})[0];
   const std::uint32_t qkv_grad = rows("qkv_grad", d_.qkv, kWork);
-  attention_backward(e_, d_, s.attention, context_grad, qkv_grad);
+  attention_backward(e_, d_, w.layer, s.attention, context_grad, qkv_grad);
   const LinearUse qkv{qkv_grad, linear_of(w, Weight::qkv)};
   const std::uint32_t norm1_grad = linear_.column_backward(s.norm1.output, {&qkv, 1});
   return norm_backward(s.norm1, w.of(Weight::norm1), w.grad_of(Weight::norm1), norm1_grad,

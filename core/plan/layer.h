@@ -7,6 +7,7 @@ namespace trainyard {
 
 // Where a layer's parameters and gradients are during a pass, by Weight.
 struct LayerWeights {
+  std::int64_t layer = 0;  // of the model
   std::array<std::uint32_t, kLayerWeights> value{}, grad{};
   std::uint32_t of(Weight w) const { return value[static_cast<int>(w)]; }
   std::uint32_t grad_of(Weight w) const { return grad[static_cast<int>(w)]; }
@@ -56,8 +57,13 @@ class LayerEmitter {
                                 std::uint32_t output_grad);
   std::uint32_t parallel_backward(const LayerWeights& w, const LayerSaved& saved,
                                   std::uint32_t output_grad);
-  Added residual_forward(std::uint32_t branch, std::uint32_t bias, std::uint32_t residual);
-  std::uint32_t residual_backward(std::uint32_t grad, std::uint32_t mask, std::uint32_t bias_grad);
+  struct Branch {
+    std::uint32_t bias, bias_grad;
+    Dropout dropout;
+  };
+  Branch branch(const LayerWeights& w, Weight bias, LayerDropout which) const;
+  Added residual_forward(std::uint32_t value, const Branch& branch, std::uint32_t residual);
+  std::uint32_t residual_backward(std::uint32_t grad, std::uint32_t mask, const Branch& branch);
   void activation_forward(const LayerWeights& w, std::uint32_t in, std::uint32_t out);
   void activation_backward(const LayerWeights& w, std::uint32_t in, std::uint32_t out_grad,
                            std::uint32_t in_grad);

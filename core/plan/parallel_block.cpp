@@ -30,19 +30,20 @@ LayerSaved LayerEmitter::parallel_forward(const LayerWeights& w, std::uint32_t i
     context = rows("context", d_.query, kKept);
     s.act_out = rows("act_out", d_.ffn, kKept);
   }
-  s.attention = attention_forward(e_, d_, qkv, context);
+  s.attention = attention_forward(e_, d_, w.layer, qkv, context);
   activation_forward(w, s.fc1_out, s.act_out);
 
-  std::uint32_t branch = kNone;
+  std::uint32_t sum = kNone;
   if (d_.fused_block) {
     const LinearUse joint{s.joint_in, linear_of(w, Weight::proj)};
-    branch = linear_.row_forward({&joint, 1});
+    sum = linear_.row_forward({&joint, 1});
   } else {
     const LinearUse both[] = {{s.attention.out, linear_of(w, Weight::proj)},
                               {s.act_out, linear_of(w, Weight::fc2)}};
-    branch = linear_.row_forward(both);
+    sum = linear_.row_forward(both);
   }
-  const Added end = residual_forward(branch, w.of(Weight::proj_bias), input);
+  const Added end =
+      residual_forward(sum, branch(w, Weight::proj_bias, LayerDropout::output), input);
   s.output_mask = end.mask;
   s.output = end.output;
   return s;
@@ -50,8 +51,8 @@ LayerSaved LayerEmitter::parallel_forward(const LayerWeights& w, std::uint32_t i
 
 std::uint32_t LayerEmitter::parallel_backward(const LayerWeights& w, const LayerSaved& s,
                                               std::uint32_t output_grad) {
-  const std::uint32_t branch_grad =
-      residual_backward(output_grad, s.output_mask, w.grad_of(Weight::proj_bias));
+  const std::uint32_t branch_grad = residual_backward(
+      output_grad, s.output_mask, branch(w, Weight::proj_bias, LayerDropout::output));
   std::uint32_t context_grad = kNone, act_grad = kNone, qkv_grad = kNone, fc1_grad = kNone;
   std::uint32_t joint_grad = kNone;
   if (d_.fused_block) {
@@ -72,7 +73,7 @@ std::uint32_t LayerEmitter::parallel_backward(const LayerWeights& w, const Layer
     fc1_grad = rows("fc1_grad", d_.fc1, kWork);
   }
   activation_backward(w, s.fc1_out, act_grad, fc1_grad);
-  attention_backward(e_, d_, s.attention, context_grad, qkv_grad);
+  attention_backward(e_, d_, w.layer, s.attention, context_grad, qkv_grad);
 
   std::uint32_t norm_grad = kNone;
   if (d_.fused_block) {

@@ -65,9 +65,10 @@ struct KernelSpec {
   DType dtype = DType::bf16;
   std::uint8_t flag = 0;                // per kind, see kernel_table()
   std::array<std::int64_t, 6> shape{};  // per kind, see kernel_table()
-  double parameter = 0.0;               // per kind: dropout probability, window …
-  double flops = 0.0;                   // what the hardware executes
-  Bytes read, written;                  // compulsory memory traffic
+  std::uint32_t site = 0;  // which dropout of the model this is, the same in every layout
+  double parameter = 0.0;  // per kind: dropout probability, window …
+  double flops = 0.0;      // what the hardware executes
+  Bytes read, written;     // compulsory memory traffic
   bool operator==(const KernelSpec&) const = default;
 };
 
