@@ -156,7 +156,7 @@ LayerSaved LayerEmitter::serial_forward(const LayerWeights& w, std::uint32_t inp
   const char* const qkv_name[] = {"qkv"};
   const char* const fc1_name[] = {"fc1_out"};
   const auto qkv_out = linear_.column_forward(s.norm1.output, {&qkv, 1}, qkv_name);
-  s.attention = attention_forward(e_, d_, w.layer, qkv_out[0], rows("context", d_.query, kKept));
+  s.attention = attention_.forward(w.layer, qkv_out[0], rows("context", d_.query, kKept));
   const LinearUse proj{s.attention.out, linear_of(w, Weight::proj)};
   const Branch after_attention = branch(w, Weight::proj_bias, LayerDropout::after_attention);
   const Added middle = residual_forward(linear_.row_forward({&proj, 1}), after_attention, input);
@@ -191,7 +191,7 @@ std::uint32_t LayerEmitter::serial_backward(const LayerWeights& w, const LayerSa
   const LinearUse proj{s.attention.out, linear_of(w, Weight::proj)};
   const std::uint32_t context_grad = linear_.row_backward(attention_grad, {&proj, 1})[0];
   const std::uint32_t qkv_grad = rows("qkv_grad", d_.qkv, kWork);
-  attention_backward(e_, d_, w.layer, s.attention, context_grad, qkv_grad);
+  attention_.backward(w.layer, s.attention, context_grad, qkv_grad);
   const LinearUse qkv{qkv_grad, linear_of(w, Weight::qkv)};
   const std::uint32_t norm1_grad = linear_.column_backward(s.norm1.output, {&qkv, 1});
   return norm_backward(s.norm1, w.of(Weight::norm1), w.grad_of(Weight::norm1), norm1_grad,

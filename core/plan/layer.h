@@ -34,7 +34,7 @@ struct LayerSaved {
 class LayerEmitter {
  public:
   LayerEmitter(Emitter& emitter, const Dims& dims, LinearEmitter& linear)
-      : e_(emitter), d_(dims), linear_(linear) {}
+      : e_(emitter), d_(dims), linear_(linear), attention_(emitter, dims) {}
 
   LayerSaved forward(const LayerWeights& weights, std::uint32_t input);
   // Returns the gradient of the layer's input.
@@ -73,6 +73,7 @@ class LayerEmitter {
   Emitter& e_;
   const Dims& d_;
   LinearEmitter& linear_;
+  AttentionEmitter attention_;
 };
 
 }  // namespace trainyard

@@ -30,7 +30,7 @@ LayerSaved LayerEmitter::parallel_forward(const LayerWeights& w, std::uint32_t i
     context = rows("context", d_.query, kKept);
     s.act_out = rows("act_out", d_.ffn, kKept);
   }
-  s.attention = attention_forward(e_, d_, w.layer, qkv, context);
+  s.attention = attention_.forward(w.layer, qkv, context);
   activation_forward(w, s.fc1_out, s.act_out);
 
   std::uint32_t sum = kNone;
@@ -73,7 +73,7 @@ std::uint32_t LayerEmitter::parallel_backward(const LayerWeights& w, const Layer
     fc1_grad = rows("fc1_grad", d_.fc1, kWork);
   }
   activation_backward(w, s.fc1_out, act_grad, fc1_grad);
-  attention_backward(e_, d_, w.layer, s.attention, context_grad, qkv_grad);
+  attention_.backward(w.layer, s.attention, context_grad, qkv_grad);
 
   std::uint32_t norm_grad = kNone;
   if (d_.fused_block) {
