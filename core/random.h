@@ -1,0 +1,42 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace trainyard {
+
+// Random numbers by key and index: a draw depends on nothing but what names it, so the layout of a
+// run shifts nobody's draws.
+
+using PhiloxKey = std::array<std::uint32_t, 2>;
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011): four independent words for each 128-bit counter.
+constexpr PhiloxBlock philox(PhiloxKey key, PhiloxBlock counter) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = 0xD2511F53ULL * counter[0], b = 0xCD9E8D57ULL * counter[2];
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+constexpr PhiloxBlock philox(PhiloxKey key, std::uint64_t index, std::uint64_t sub = 0) {
+  return philox(key, {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32),
+                      static_cast<std::uint32_t>(sub), static_cast<std::uint32_t>(sub >> 32)});
+}
+
+// The key of everything drawn under `name` from the run's seed.
+PhiloxKey random_key(std::uint64_t seed, std::string_view name);
+
+// In [0, 1), a multiple of 2^-32: exact in fp64.
+constexpr double to_uniform(std::uint32_t word) { return word * 0x1p-32; }
+
+// Standard normal number `index` of a key, by Box and Muller's transform of 53-bit uniforms.
+double random_normal(PhiloxKey key, std::uint64_t index);
+
+}  // namespace trainyard
