@@ -24,7 +24,7 @@ std::string children(const std::string& section) {
   for (const std::string& key : keys_of(section)) {
     const std::size_t dot = key.find('.', begin);
     std::string name = key.substr(begin, dot - begin);
-    if (dot != std::string::npos) name = "[" + name + "]";
+    if (dot != std::string::npos) name = fmt::format("[{}]", name);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return fmt::format("{}", fmt::join(names, ", "));

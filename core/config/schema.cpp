@@ -80,8 +80,14 @@ bool is_section(std::string_view prefix) {
 std::vector<std::string> keys_of(std::string_view section) {
   const std::string head = section.empty() ? "" : std::string(section) + ".";
   std::vector<std::string> out;
-  for (const Row& row : schema())
-    if (row.key.starts_with(head)) out.push_back(row.key);
+  for (const Row& row : schema()) {
+    std::string key = row.key;
+    // Below a section that the file named, "*" is that name.
+    if (const std::size_t star = key.find('*');
+        star < head.size() && head.starts_with(key.substr(0, star)))
+      key.replace(star, 1, head.substr(star, head.find('.', star) - star));
+    if (key.starts_with(head)) out.push_back(std::move(key));
+  }
   return out;
 }
 

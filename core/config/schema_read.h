@@ -87,7 +87,7 @@ requires requires(const Items& items) {
     show_member(const Row& row, const Items& items) {
   std::string out;
   for (const auto& item : items) out += (out.empty() ? "" : ", ") + show_member(row, item);
-  return "[" + out + "]";
+  return fmt::format("[{}]", out);
 }
 
 }  // namespace trainyard

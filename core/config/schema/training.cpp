@@ -27,7 +27,7 @@ Row overlap_row() {
     for (const auto& choice : choices<bool Overlap::*>())
       if (job.schedule.overlap.*choice.value)
         text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice.name);
-    return "[" + text + "]";
+    return fmt::format("[{}]", text);
   };
   return out;
 }
