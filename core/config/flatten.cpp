@@ -48,22 +48,32 @@ std::string unknown_section(const std::string& key) {
 
 }  // namespace
 
-std::string unknown_key(const std::string& key) {
+std::string unknown_key(const std::string& key, bool list) {
   std::string section = parent(key);
   while (!section.empty() && !is_section(section)) section = parent(section);
-  std::string hint = did_you_mean(key, keys_of(section));
+  std::string meant;
   for (const Row& row : schema())  // the right name in the wrong section
-    if (last_name(row.key) == last_name(key) && row.key.find('*') == std::string::npos) {
-      hint = fmt::format("; did you mean {}?", row.key);
-      break;
-    }
-  return fmt::format("unknown key{} {}: {}", hint,
-                     section.empty() ? "top level" : "keys of [" + section + "]",
-                     children(section));
+    if (meant.empty() && last_name(row.key) == last_name(key) &&
+        row.key.find('*') == std::string::npos)
+      meant = row.key;
+  if (meant.empty()) {
+    std::vector<std::string> names;
+    for (const std::string& known : keys_of(section))
+      if (parent(known) == section) names.push_back(last_name(known));
+    meant = nearest(last_name(key), names);
+    if (!meant.empty() && !section.empty()) meant = section + "." + meant;
+  }
+  std::string out = "unknown key";
+  if (!meant.empty()) out += fmt::format("; did you mean {}?", meant);
+  if (list)
+    out += fmt::format("; keys of {}: {}", section.empty() ? "the top level" : "[" + section + "]",
+                       children(section));
+  return out;
 }
 
 void flatten(const Table& table, const std::string& prefix, Settings& out,
              std::vector<Problem>& problems) {
+  bool listed = false;  // the keys of this section, by an earlier complaint
   for (const auto& [name, value] : table) {
     const std::string key = prefix.empty() ? name : prefix + "." + name;
     const Table* inner = value.as<Table>();
@@ -84,8 +94,9 @@ void flatten(const Table& table, const std::string& prefix, Settings& out,
       problems.push_back(
           {value.key, fmt::format("[{}]: {}", printable(key), unknown_section(key))});
     } else {
-      problems.push_back(
-          {value.key, fmt::format("{} = {}: {}", printable(key), value.text(), unknown_key(key))});
+      problems.push_back({value.key, fmt::format("{} = {}: {}", printable(key), value.text(),
+                                                 unknown_key(key, !listed))});
+      listed = true;
     }
   }
 }

@@ -1,6 +1,9 @@
 #include "core/config/job.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <numeric>
 
 #include "tests/core/config/toy.h"
 
@@ -47,9 +50,10 @@ TEST(JobMesh, PutsUnnamedContextAndExpertAxesRightOutsideTensor) {
 TEST(JobPlacement, IsContiguousUnlessListed) {
   const Job job = toy_job();
   EXPECT_EQ(job.placement().node(RankId(9)), NodeId(1));
-  std::string slots = "parallel.placement=[";
-  for (int rank = 0; rank < 32; ++rank) slots += (rank ? "," : "") + std::to_string(31 - rank);
-  const Placement reversed = toy_job({slots + "]"}).placement();
+  std::vector<int> slots(32);
+  std::iota(slots.rbegin(), slots.rend(), 0);
+  const Placement reversed =
+      toy_job({fmt::format("parallel.placement=[{}]", fmt::join(slots, ","))}).placement();
   EXPECT_EQ(reversed.node(RankId(0)), NodeId(3));
   EXPECT_EQ(reversed.gpu(RankId(0)), 7);
 }

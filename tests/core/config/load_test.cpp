@@ -43,7 +43,7 @@ TEST(LoadJob, StoresEveryKindOfValueInItsUnit) {
   EXPECT_DOUBLE_EQ(job.cluster.fabric.hop_latency_us, 1.5);  // written "1.5us"
   ASSERT_EQ(job.cluster.gpu.attention.size(), 2U);
   EXPECT_EQ(job.cluster.gpu.attention[1].name, "flash2");
-  EXPECT_DOUBLE_EQ(job.cluster.gpu.attention[1].backward.tflops, 150);
+  EXPECT_EQ(job.cluster.gpu.attention[1].window_tile, 64);
   EXPECT_THAT(job.warnings, IsEmpty());
 }
 
