@@ -9,7 +9,8 @@ namespace trainyard {
 void flatten(const Table& table, const std::string& prefix, Settings& out,
              std::vector<Problem>& problems);
 
-// "unknown key; did you mean …?" for a dotted key, and, when `list` is set, the keys of its section.
+// "unknown key; did you mean …?" for a dotted key, and, when `list` is set, the keys of its
+// section.
 std::string unknown_key(const std::string& key, bool list = true);
 
 }  // namespace trainyard
