@@ -6,7 +6,7 @@
 
 #include "core/config/job.h"
 #include "core/program/program.h"
-#include "network_models/network_model.h"
+#include "network_models/topology.h"
 
 namespace trainyard {
 
@@ -17,16 +17,26 @@ struct CostScale {
   double launch = 1, data_loading = 1, host = 1;
 };
 
-// Seconds one kernel takes alone on an otherwise idle GPU.
+// Time one kernel takes on an otherwise idle GPU, or beside a collective that holds some SMs.
+// Throws ConfigError where the GPU has no such kernel (dtype, attention generation).
 class KernelTimer {
  public:
   KernelTimer(const GpuProfile& gpu, const Software& software);
-  Time time(const KernelSpec& kernel) const;
+
+  // About a microsecond of host time a call: tabulate per program where it matters. `taken_sms`
+  // are those of a concurrent collective, see CollectiveTimer::channels.
+  Time time(const KernelSpec& kernel, std::int32_t taken_sms = 0) const;
 
  private:
+  double gemm_us(const KernelSpec& kernel, double sms) const;
+  double batched_gemm_us(const KernelSpec& kernel, double sms) const;
+  double attention_us(const KernelSpec& kernel, double sms) const;
+  double memory_us(const KernelSpec& kernel) const;
+  double peak_tflops(DType dtype) const;
+  const GpuProfile::Attention& fused_attention() const;
+
   GpuProfile gpu_;
   Software software_;
-  const GpuProfile::Attention* attention_ = nullptr;
 };
 
 // The members of one collective, as far as its time depends on them.
@@ -37,6 +47,9 @@ struct GroupShape {
   std::int32_t tor_span = 1, pod_span = 1;  // how many ToR sets and pods the ring crosses
   auto operator<=>(const GroupShape&) const = default;
 };
+
+// The shape of the group of kind `group` that `member` belongs to. Nodes the group touches are
+// taken to hold such groups on all their GPUs, and to hold the same number of members each.
 GroupShape group_shape(const Mesh& mesh, const Placement& placement, const Cluster& cluster,
                        Group group, RankId member);
 
@@ -45,13 +58,30 @@ GroupShape group_shape(const Mesh& mesh, const Placement& placement, const Clust
 class CollectiveTimer {
  public:
   CollectiveTimer(const Cluster& cluster, const Network& network);
+
+  // 0 for one rank or no bytes. Op is a collective.
   Time time(Op op, const GroupShape& shape, Bytes bytes) const;
-  // A point-to-point message between two ranks, once both are ready.
-  Time transfer(Bytes bytes, bool same_node, std::int32_t concurrent_per_node) const;
+  // SMs the collective holds while it runs: one a channel.
+  std::int32_t channels(const GroupShape& shape, Bytes bytes) const;
+  // NCCL's part of a send/receive once both sides are ready; the network model's flow comes on
+  // top of it.
+  Time message_overhead(bool same_node) const;
 
  private:
-  Cluster cluster_;
-  Network network_;
+  using Protocol = NcclProfile::Protocol;
+  struct Link;  // what a group sees of the wires
+
+  Link link(const GroupShape& shape) const;
+  double ring_us(Op op, const GroupShape& shape, double bytes, const Protocol& protocol) const;
+  double tree_us(const GroupShape& shape, double bytes, const Protocol& protocol) const;
+  double nvls_us(const GroupShape& shape, double bytes) const;
+  double all_to_all_us(const GroupShape& shape, double bytes) const;
+
+  Topology topology_;
+  NodeProfile node_;
+  NcclProfile nccl_;
+  std::int64_t qps_;
+  bool collisions_;
 };
 
 }  // namespace trainyard

@@ -12,91 +12,96 @@ namespace trainyard {
 struct GpuProfile {
   std::string name;
   std::int64_t sms = 0;
-  FlopRate peak_bf16, peak_fp16, peak_tf32, peak_fp32;  // dense
+  FlopRate peak_bf16, peak_fp16, peak_tf32, peak_fp32;  // dense; 0: the GPU lacks it
   Bytes memory;
   Bandwidth memory_bandwidth;  // HBM, peak
-  Bytes l2;
 
   // GEMM time (tile, wave and power model):
-  //   t0 + max(T_tile, flops / (power_cap * peak), bytes / (bandwidth_fraction * HBM))
+  //   t0 + max(T_tile, flops / (power_cap * peak), bytes / (bandwidth_fraction * HBM)),
+  // with T_tile and the power term divided by `sustained`.
   struct Gemm {
     double t0_us = 0, fill_us = 0;
     // efficiency of a tile of 32768, 16384, 8192, 4096 outputs
     std::array<double, 4> tile_efficiency{1, 1, 1, 1};
     double bandwidth_fraction = 1, split_k_us = 0, power_cap = 1;
+    double sustained = 1;  // clock of a long run relative to the bursts the constants describe
     double input_grad_factor = 1, weight_grad_factor = 1;  // time relative to forward
     std::int64_t alignment = 1;  // elements; dimensions off it pay misaligned_factor
     double misaligned_factor = 1;
+    double batched_tflops = 0;  // unfused attention's per-head products
   } gemm;
 
   // T = t0 + flops / E * (1 + c / l) / occupancy^g, l = mean keys per query,
   // occupancy = min(1, blocks / (q * SMs)), blocks = batch * heads * ceil(s / 128)
   struct Attention {
-    std::string name;  // flash1, flash2, flash3, cudnn
-    struct Direction {
-      double tflops = 0;     // E
-      double half_keys = 0;  // c
-    } forward, backward;
-    double t0_us = 0, q = 1, g = 0;
+    std::string name;                                // flash1, flash2, flash3, cudnn
+    double forward_tflops = 0, backward_tflops = 0;  // E at head dimension 128 and above
+    double head_64 = 1;                              // E at head dimension 64 relative to 128
+    double half_keys = 0;                            // c
+    double t0_us = 0, blocks_per_sm = 1, occupancy_exponent = 0;  // t0, q, g
     std::int64_t window_tile = 128;  // a window of w keys computes w + window_tile
   };
   std::vector<Attention> attention;
-  double batched_gemm_tflops = 0;  // unfused attention's per-head products
 
   // T = t0 + bytes / (fraction * HBM)
   struct Memory {
     double t0_us = 0;
-    double elementwise = 1, norm_forward = 1, norm_backward = 1, norm_backward_unfused = 1;
-    double softmax = 1, rope = 1, loss = 1, optimizer = 1, embedding = 1, reduction = 1;
+    double elementwise = 1, norm_forward = 1, norm_backward = 1;
+    double norm_forward_unfused = 1, norm_backward_unfused = 1;
+    double softmax = 1, rope = 1, optimizer = 1, embedding = 1, reduction = 1;
     double unfused_residual = 1, unfused_activation = 1;  // traffic relative to fused
+    // cross-entropy: bytes a logit moves, its temporaries included
+    double loss_max_bytes = 2, loss_sum_bytes = 2, loss_backward_bytes = 4;
   } memory_bound;
 
-  double host_launch_us = 0;          // host time to issue one kernel
-  double graph_launch_us = 0;         // the same inside a CUDA graph
-  double collective_sm_slowdown = 1;  // GEMM time factor beside a concurrent collective
-
-  std::string architecture;  // volta, ampere, hopper, blackwell: NCCL's constants
+  double host_launch_us = 0;   // host time to issue one kernel
+  double graph_launch_us = 0;  // the same inside a CUDA graph
 };
 
 // One NVLink/NIC/host design, from scenarios/clusters/*.toml.
 struct NodeProfile {
   std::int32_t gpus = 8;
-  Bandwidth nvlink;  // per GPU and direction, usable
+  Bandwidth nvlink;  // per GPU and direction, usable; 0: GPUs meet over PCIe
   std::int32_t nics = 8;
   Bandwidth nic;  // per NIC and direction, nominal
   double nic_efficiency = 1;
   Bandwidth pcie;               // per GPU and direction, usable
-  std::string cpu = "amd";      // amd, intel: NCCL's network overhead
   double load_sequence_us = 0;  // one loader worker reads and prepares one sequence
 };
 
-// Switch tiers above the NICs. One tier: a single switch for all.
+// Switch tiers above the NICs.
 struct FabricProfile {
-  std::string kind = "clos";  // clos | single-switch
+  std::string kind = "clos";  // clos | single-switch (a rail is one switch for all nodes)
   std::int32_t rails = 8;     // NIC i of a node reaches ToR i of its ToR set
   std::int32_t nodes_per_tor = 64;
   std::int32_t tors_per_pod = 32;
   std::int32_t tor_uplinks = 32, aggregation_uplinks = 32;
-  Bandwidth uplink;             // per uplink and direction
-  double oversubscription = 1;  // at the core tier
-  double hop_latency_us = 0;    // per switch traversed
-  double base_latency_us = 0;   // NIC to NIC in one ToR, including host and PCIe
+  Bandwidth uplink;               // per uplink and direction
+  double oversubscription = 1;    // at the core tier
+  bool adaptive_routing = false;  // switches spread packets by load: no ECMP collisions
+  double hop_latency_us = 0;      // per switch traversed beyond the first
+  double base_latency_us = 0;     // NIC to NIC in one ToR, including host and PCIe
 };
 
-// NCCL's tuning constants [LL, LL128, Simple], microseconds and GB/s (src/graph/tuning.cc).
+// How NCCL moves data. Latencies are microseconds as in its src/graph/tuning.cc, calibrated on
+// measured collectives; the sources stand in scenarios/clusters.
 struct NcclProfile {
   std::string version;
-  std::array<double, 3> ring_base_us{}, tree_base_us{};
-  std::array<double, 3> ring_nvlink_us{}, tree_nvlink_us{};
-  std::array<double, 3> ring_net_us{}, tree_net_us{};
-  double launch_us = 0;  // added to every collective: launch and synchronisation
-  double intra_channels = 0, intra_channel_gbs = 0;
-  double inter_channels = 0, inter_channel_gbs = 0;
-  std::array<double, 3> ll_max_gbs{};  // 1, 2, >= 4 nodes
-  double ring_ll128_channel_gbs = 0;
-  std::array<double, 3> tree_ll128_channel_gbs{}, tree_simple_channel_gbs{};
-  double nvls_efficiency = 0;                 // 0: no NVLink SHARP
+  // base + steps * step, data at `fraction` of the link.
+  struct Protocol {
+    double base_us = 0, nvlink_us = 0;        // fixed; per step inside a node
+    double ring_net_us = 0, tree_net_us = 0;  // per step between nodes, wire excluded
+    double fraction = 1;
+    double max_gbs = 0;  // 0: no limit
+  } ll, ll128, simple;
+  double launch_us = 0;      // added to every collective: launch and synchronisation
+  double tree_fraction = 1;  // bandwidth of a tree relative to a ring's
+  // All-reduce in the NVLink switches (NVLS) over whole nodes; 0 GB/s: none.
+  double nvls_gbs = 0, nvls_us = 0, nvls_net_us = 0;
+  double all_to_all_us = 0, all_to_all_peer_us = 0, all_to_all_fraction = 1;
   double p2p_intra_us = 0, p2p_inter_us = 0;  // fixed cost of a send/receive
+  // Thread blocks, each on an SM of its own, of a large collective.
+  std::int32_t nvlink_channels = 0, channels_per_nic = 0;
 };
 
 }  // namespace trainyard

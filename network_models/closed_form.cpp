@@ -1,0 +1,61 @@
+#include "network_models/closed_form.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace trainyard {
+
+ClosedFormModel::ClosedFormModel(const Cluster& cluster, const Network& network,
+                                 const Placement& placement, bool collisions)
+    : topology_(cluster),
+      node_(cluster.node),
+      placement_(placement),
+      qps_(network.qps_per_connection),
+      collisions_(collisions) {}
+
+std::optional<Time> ClosedFormModel::closed_form(const Flow& flow) const {
+  const NodeId source = placement_.node(flow.source), target = placement_.node(flow.target);
+  const Tier tier = topology_.tier(source, target);
+  if (tier == Tier::node)
+    return transfer_time(flow.bytes, node_.nvlink.value > 0 ? node_.nvlink : node_.pcie);
+  // One flow uses one NIC; more flows than NICs share them.
+  const double sharing = std::max(node_.nics, flow.concurrent);
+  Bandwidth rate{std::min(topology_.node_bandwidth().value / sharing, node_.pcie.value)};
+  if (collisions_)
+    rate = rate * topology_.rate(tier, static_cast<double>(flow.concurrent), 1, qps_).mean;
+  return topology_.latency(tier) + transfer_time(flow.bytes, rate);
+}
+
+FlowId ClosedFormModel::start(const Flow& flow, Time now) {
+  const FlowId id{started_++};
+  const Time end = now + *closed_form(flow);
+  ends_[id] = end;
+  by_end_.emplace(end, id);
+  return id;
+}
+
+void ClosedFormModel::cancel(FlowId flow, Time /*now*/) {
+  const auto found = ends_.find(flow);
+  check(found != ends_.end(), "flow {} is not in flight", index(flow));
+  by_end_.erase({found->second, flow});
+  ends_.erase(found);
+}
+
+void ClosedFormModel::set_capacity(LinkId /*link*/, double /*fraction*/, Time /*now*/) {
+  throw ConfigError("a network model in closed form has no links that could slow down or fail");
+}
+
+Time ClosedFormModel::advance(Time limit, std::vector<FlowEnd>& ended) {
+  if (by_end_.empty() || by_end_.begin()->first > limit) return limit;
+  const Time reached = by_end_.begin()->first;
+  while (!by_end_.empty() && by_end_.begin()->first == reached) {
+    const FlowId flow = by_end_.begin()->second;
+    ended.push_back({flow, reached});
+    by_end_.erase(by_end_.begin());
+    ends_.erase(flow);
+  }
+  return reached;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,45 @@
+#include "network_models/network_models.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "network_models/closed_form.h"
+
+namespace trainyard {
+namespace {
+
+std::unique_ptr<NetworkModel> make_closed_form(const NetworkModelInfo& self, const Cluster& cluster,
+                                               const Network& network, const Placement& placement) {
+  return std::make_unique<ClosedFormModel>(cluster, network, placement, self.collisions);
+}
+
+constexpr std::array kModels{
+    NetworkModelInfo{"ideal", "latency and bandwidth; flows never meet above the NICs", false,
+                     make_closed_form},
+    NetworkModelInfo{"analytic", "latency, bandwidth and expected ECMP collisions, closed form",
+                     true, make_closed_form},
+};
+
+}  // namespace
+
+std::span<const NetworkModelInfo> network_models() { return kModels; }
+
+const NetworkModelInfo& network_model_info(std::string_view name) {
+  const auto* found = std::ranges::find(kModels, name, &NetworkModelInfo::name);
+  if (found != kModels.end()) return *found;
+  std::string valid;
+  for (const NetworkModelInfo& model : kModels)
+    valid += name == "help" ? fmt::format("\n  {:<10} {}", model.name, model.summary)
+                            : fmt::format("{}{}", valid.empty() ? "" : ", ", model.name);
+  if (name == "help") throw ConfigError("network models:" + valid);
+  throw ConfigError(fmt::format("unknown network model '{}'; valid: {}", name, valid));
+}
+
+std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster, const Network& network,
+                                                 const Placement& placement) {
+  const NetworkModelInfo& info = network_model_info(network.model);
+  return info.make(info, cluster, network, placement);
+}
+
+}  // namespace trainyard

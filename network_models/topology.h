@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+
+#include "core/config/job.h"
+#include "network_models/collisions.h"
+
+namespace trainyard {
+
+enum class Tier : std::uint8_t { node, tor, pod, core };  // the highest a path climbs
+
+// Where nodes sit below the switches, as far as closed forms need it: nodes fill ToR sets in
+// order, ToR sets fill pods in order.
+class Topology {
+ public:
+  explicit Topology(const Cluster& cluster);
+
+  std::int64_t tor_set(NodeId node) const { return index(node) / nodes_per_tor_; }
+  std::int64_t pod(NodeId node) const { return index(node) / nodes_per_pod_; }
+  Tier tier(NodeId a, NodeId b) const;
+  // NIC to NIC, queues empty: 1, 3 or 5 switches.
+  Time latency(Tier tier) const;
+  // What one node's flows of a moment get of its NICs together, payload bytes per second.
+  Bandwidth node_bandwidth() const;
+  // Expected ECMP rate when every node of a ToR set sends `flows_per_node` flows as far as `tier`
+  // at once. `spans` such sets or pods lie on the path of one ring.
+  ExpectedRate rate(Tier tier, double flows_per_node, std::int64_t spans, std::int64_t qps) const;
+
+ private:
+  NodeProfile node_;
+  FabricProfile fabric_;
+  std::int64_t nodes_per_tor_, nodes_per_pod_, nodes_;
+};
+
+}  // namespace trainyard
