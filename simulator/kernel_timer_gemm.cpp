@@ -83,7 +83,7 @@ double KernelTimer::gemm_us(const KernelSpec& kernel, double sms) const {
 }
 
 double KernelTimer::batched_gemm_us(const KernelSpec& kernel, double sms) const {
-  const double rate = gpu_.gemm.batched_tflops * peak_tflops(kernel.dtype) /
+  const double rate = gpu_.batched_gemm_tflops * peak_tflops(kernel.dtype) /
                       peak_tflops(DType::fp16) * sms / static_cast<double>(gpu_.sms);
   const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
   return gpu_.gemm.t0_us +

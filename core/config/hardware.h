@@ -28,7 +28,6 @@ struct GpuProfile {
     double input_grad_factor = 1, weight_grad_factor = 1;  // time relative to forward
     std::int64_t alignment = 1;  // elements; dimensions off it pay misaligned_factor
     double misaligned_factor = 1;
-    double batched_tflops = 0;  // unfused attention's per-head products
   } gemm;
 
   // T = t0 + flops / E * (1 + c / l) / occupancy^g, l = mean keys per query,
@@ -42,6 +41,7 @@ struct GpuProfile {
     std::int64_t window_tile = 128;  // a window of w keys computes w + window_tile
   };
   std::vector<Attention> attention;
+  double batched_gemm_tflops = 0;  // unfused attention's per-head products
 
   // T = t0 + bytes / (fraction * HBM)
   struct Memory {

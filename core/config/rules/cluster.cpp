@@ -93,7 +93,7 @@ void check_software(const Job& job, Report& report) {
   }
   std::string names;
   for (const auto& attention : job.cluster.gpu.attention) {
-    const bool timed = attention.forward.tflops > 0 && attention.backward.tflops > 0;
+    const bool timed = attention.forward_tflops > 0 && attention.backward_tflops > 0;
     if (attention.name == job.software.attention && !timed)
       report.conflict("software.attention",
                       fmt::format("its profile lacks forward_tflops or backward_tflops in "

@@ -12,7 +12,7 @@ std::vector<Row> node_rows() {
           .computed(),
       row("cluster.node.gpus", TRAINYARD_AT(cluster.node.gpus), "GPUs of a node").within(1, 1024),
       row("cluster.node.nvlink_gbs", TRAINYARD_AT(cluster.node.nvlink),
-          "usable NVLink bandwidth of a GPU in one direction; 0 = none")
+          "usable NVLink bandwidth of a GPU in one direction; 0 = PCIe instead")
           .within(0, 1e5),
       row("cluster.node.nics", TRAINYARD_AT(cluster.node.nics), "network cards of a node")
           .within(0, 1024),
@@ -25,8 +25,6 @@ std::vector<Row> node_rows() {
       row("cluster.node.pcie_gbs", TRAINYARD_AT(cluster.node.pcie),
           "usable PCIe bandwidth of a GPU in one direction")
           .within(0, 1e5),
-      row_of_names("cluster.node.cpu", TRAINYARD_AT(cluster.node.cpu),
-                   {{"amd", "AMD"}, {"intel", "Intel"}}, "host, for NCCL's network overhead"),
       row("cluster.node.load_sequence_us", TRAINYARD_AT(cluster.node.load_sequence_us),
           "time of one loader worker to read and prepare one sequence")
           .at_least(0),
@@ -37,7 +35,7 @@ std::vector<Row> fabric_rows() {
   return {
       row_of_names("cluster.fabric.kind", TRAINYARD_AT(cluster.fabric.kind),
                    {{"clos", "ToR, aggregation and core tiers"},
-                    {"single-switch", "every card on one switch"}},
+                    {"single-switch", "one switch a rail for all nodes"}},
                    "shape of the network"),
       row("cluster.fabric.rails", TRAINYARD_AT(cluster.fabric.rails),
           "ToR switches of a set; card i of a node reaches ToR i")
@@ -60,8 +58,10 @@ std::vector<Row> fabric_rows() {
       row("cluster.fabric.oversubscription", TRAINYARD_AT(cluster.fabric.oversubscription),
           "bandwidth below the core tier over bandwidth into it")
           .within(0.01, 1000),
+      row("cluster.fabric.adaptive_routing", TRAINYARD_AT(cluster.fabric.adaptive_routing),
+          "switches spread packets by load, so flows do not collide"),
       row("cluster.fabric.hop_latency_us", TRAINYARD_AT(cluster.fabric.hop_latency_us),
-          "latency of one switch")
+          "latency of a switch beyond the first")
           .within(0, 1e6),
       row("cluster.fabric.base_latency_us", TRAINYARD_AT(cluster.fabric.base_latency_us),
           "latency from card to card below one ToR, hosts included")
@@ -69,47 +69,53 @@ std::vector<Row> fabric_rows() {
   };
 }
 
-// Members of NcclProfile named as in NCCL's src/graph/tuning.cc.
+// [cluster.nccl.NAME] of a protocol; `find` gives its member of NcclProfile.
+template <class Find>
+void add_protocol(std::vector<Row>& rows, const std::string& name, Find find) {
+  const auto add = [&](const char* key, auto member, const char* doc) {
+    const auto at = [ find, member ](auto& job) -> auto& { return find(job).*member; };
+    rows.push_back(row("cluster.nccl." + name + "." + key, at, doc).at_least(0));
+  };
+  using Protocol = NcclProfile::Protocol;
+  add("base_us", &Protocol::base_us, "fixed latency of a ring or tree");
+  add("nvlink_us", &Protocol::nvlink_us, "latency of a step inside a node");
+  add("ring_net_us", &Protocol::ring_net_us, "latency of a ring's step between nodes, less wire");
+  add("tree_net_us", &Protocol::tree_net_us, "latency of a tree's step between nodes, less wire");
+  add("fraction", &Protocol::fraction, "data rate relative to the link's");
+  add("max_gbs", &Protocol::max_gbs, "limit of the data rate; 0 = none");
+}
+
 std::vector<Row> nccl_rows() {
   std::vector<Row> rows{row("cluster.nccl.version", TRAINYARD_AT(cluster.nccl.version),
                             "NCCL release the constants are from")};
   const auto add = [&rows](std::string name, auto find, const char* doc) {
     rows.push_back(row("cluster.nccl." + name, find, doc).at_least(0));
   };
-  add("ring_base_us", TRAINYARD_AT(cluster.nccl.ring_base_us),
-      "fixed latency of a ring [LL, LL128, Simple]");
-  add("tree_base_us", TRAINYARD_AT(cluster.nccl.tree_base_us),
-      "fixed latency of a tree [LL, LL128, Simple]");
-  add("ring_nvlink_us", TRAINYARD_AT(cluster.nccl.ring_nvlink_us),
-      "latency of a ring step over NVLink [LL, LL128, Simple]");
-  add("tree_nvlink_us", TRAINYARD_AT(cluster.nccl.tree_nvlink_us),
-      "latency of a tree step over NVLink [LL, LL128, Simple]");
-  add("ring_net_us", TRAINYARD_AT(cluster.nccl.ring_net_us),
-      "latency of a ring step over the network [LL, LL128, Simple]");
-  add("tree_net_us", TRAINYARD_AT(cluster.nccl.tree_net_us),
-      "latency of a tree step over the network [LL, LL128, Simple]");
   add("launch_us", TRAINYARD_AT(cluster.nccl.launch_us),
       "launch and synchronisation of every collective");
-  add("intra_channels", TRAINYARD_AT(cluster.nccl.intra_channels), "channels inside a node");
-  add("intra_channel_gbs", TRAINYARD_AT(cluster.nccl.intra_channel_gbs),
-      "bandwidth of a channel inside a node");
-  add("inter_channels", TRAINYARD_AT(cluster.nccl.inter_channels), "channels between nodes");
-  add("inter_channel_gbs", TRAINYARD_AT(cluster.nccl.inter_channel_gbs),
-      "bandwidth of a channel between nodes");
-  add("ll_max_gbs", TRAINYARD_AT(cluster.nccl.ll_max_gbs),
-      "cap of the LL protocol with 1, 2 and 4 or more nodes");
-  add("ring_ll128_channel_gbs", TRAINYARD_AT(cluster.nccl.ring_ll128_channel_gbs),
-      "cap of an LL128 ring channel");
-  add("tree_ll128_channel_gbs", TRAINYARD_AT(cluster.nccl.tree_ll128_channel_gbs),
-      "cap of an LL128 tree channel with 1, 2 and 4 or more nodes");
-  add("tree_simple_channel_gbs", TRAINYARD_AT(cluster.nccl.tree_simple_channel_gbs),
-      "cap of a Simple tree channel with 1, 2 and 4 or more nodes");
-  add("nvls_efficiency", TRAINYARD_AT(cluster.nccl.nvls_efficiency),
-      "efficiency of NVLink SHARP; 0 = none");
+  add("tree_fraction", TRAINYARD_AT(cluster.nccl.tree_fraction),
+      "bandwidth of a tree relative to a ring's");
+  add("nvls_gbs", TRAINYARD_AT(cluster.nccl.nvls_gbs),
+      "all-reduce in the NVLink switches, bytes reduced a second; 0 = none");
+  add("nvls_us", TRAINYARD_AT(cluster.nccl.nvls_us), "fixed latency of that all-reduce");
+  add("nvls_net_us", TRAINYARD_AT(cluster.nccl.nvls_net_us),
+      "latency of its tree's step between nodes");
+  add("all_to_all_us", TRAINYARD_AT(cluster.nccl.all_to_all_us), "fixed time of an all-to-all");
+  add("all_to_all_peer_us", TRAINYARD_AT(cluster.nccl.all_to_all_peer_us),
+      "further time of an all-to-all per rank");
+  add("all_to_all_fraction", TRAINYARD_AT(cluster.nccl.all_to_all_fraction),
+      "data rate of an all-to-all relative to the link's");
   add("p2p_intra_us", TRAINYARD_AT(cluster.nccl.p2p_intra_us),
       "fixed time of a send inside a node");
   add("p2p_inter_us", TRAINYARD_AT(cluster.nccl.p2p_inter_us),
       "fixed time of a send between nodes");
+  add("nvlink_channels", TRAINYARD_AT(cluster.nccl.nvlink_channels),
+      "SMs that a large collective inside a node holds");
+  add("channels_per_nic", TRAINYARD_AT(cluster.nccl.channels_per_nic),
+      "SMs that a large collective between nodes holds per card it uses");
+  add_protocol(rows, "ll", TRAINYARD_AT(cluster.nccl.ll));
+  add_protocol(rows, "ll128", TRAINYARD_AT(cluster.nccl.ll128));
+  add_protocol(rows, "simple", TRAINYARD_AT(cluster.nccl.simple));
   return rows;
 }
 

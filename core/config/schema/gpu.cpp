@@ -34,17 +34,20 @@ Row attention_row(const std::string& key, Find find, std::string doc) {
 
 std::vector<Row> attention_rows() {
   return {
-      attention_row("forward_tflops", TRAINYARD_ATTENTION(forward.tflops),
-                    "E of the forward pass in T = t0 + flops / E (1 + c / keys) / occupancy^g"),
-      attention_row("forward_half_keys", TRAINYARD_ATTENTION(forward.half_keys),
-                    "c of the forward pass: mean keys a query at which the rate is E / 2"),
-      attention_row("backward_tflops", TRAINYARD_ATTENTION(backward.tflops),
+      attention_row("forward_tflops", TRAINYARD_ATTENTION(forward_tflops),
+                    "E of the forward pass in T = t0 + flops / E (1 + c / keys) / occupancy^g, "
+                    "head dimension 128"),
+      attention_row("backward_tflops", TRAINYARD_ATTENTION(backward_tflops),
                     "E of the backward pass"),
-      attention_row("backward_half_keys", TRAINYARD_ATTENTION(backward.half_keys),
-                    "c of the backward pass"),
+      attention_row("head_64", TRAINYARD_ATTENTION(head_64),
+                    "E at head dimension 64 relative to 128"),
+      attention_row("half_keys", TRAINYARD_ATTENTION(half_keys),
+                    "c: mean keys a query at which the rate is E / 2"),
       attention_row("t0_us", TRAINYARD_ATTENTION(t0_us), "fixed time of the kernel"),
-      attention_row("q", TRAINYARD_ATTENTION(q), "blocks an SM needs for full occupancy"),
-      attention_row("g", TRAINYARD_ATTENTION(g), "exponent of the occupancy"),
+      attention_row("blocks_per_sm", TRAINYARD_ATTENTION(blocks_per_sm),
+                    "blocks of 128 queries an SM needs for full occupancy"),
+      attention_row("occupancy_exponent", TRAINYARD_ATTENTION(occupancy_exponent),
+                    "g: how strongly the rate follows the occupancy"),
       attention_row("window_tile", TRAINYARD_ATTENTION(window_tile),
                     "keys computed in excess of a sliding window"),
   };
@@ -71,6 +74,9 @@ std::vector<Row> gemm_rows() {
       row("cluster.gpu.gemm.power_cap", TRAINYARD_AT(cluster.gpu.gemm.power_cap),
           "fraction of peak that power allows in sustained work")
           .within(0.01, 1),
+      row("cluster.gpu.gemm.sustained", TRAINYARD_AT(cluster.gpu.gemm.sustained),
+          "clock of long runs relative to the bursts the other constants describe")
+          .within(0.01, 2),
       row("cluster.gpu.gemm.input_grad_factor", TRAINYARD_AT(cluster.gpu.gemm.input_grad_factor),
           "time of an input-gradient GEMM relative to its forward")
           .within(0.1, 10),
@@ -99,17 +105,20 @@ std::vector<Row> memory_rows() {
   };
   fraction("elementwise", TRAINYARD_AT(cluster.gpu.memory_bound.elementwise),
            "elementwise kernels");
-  fraction("norm_forward", TRAINYARD_AT(cluster.gpu.memory_bound.norm_forward), "norms, forward");
+  fraction("norm_forward", TRAINYARD_AT(cluster.gpu.memory_bound.norm_forward),
+           "fused norms, forward");
   fraction("norm_backward", TRAINYARD_AT(cluster.gpu.memory_bound.norm_backward),
            "fused norms, backward");
+  fraction("norm_forward_unfused", TRAINYARD_AT(cluster.gpu.memory_bound.norm_forward_unfused),
+           "norms, forward, without software.fused_norm");
   fraction("norm_backward_unfused", TRAINYARD_AT(cluster.gpu.memory_bound.norm_backward_unfused),
            "norms, backward, without software.fused_norm");
   fraction("softmax", TRAINYARD_AT(cluster.gpu.memory_bound.softmax), "softmax of stored scores");
   fraction("rope", TRAINYARD_AT(cluster.gpu.memory_bound.rope), "rotary positions");
-  fraction("loss", TRAINYARD_AT(cluster.gpu.memory_bound.loss), "cross-entropy");
   fraction("optimizer", TRAINYARD_AT(cluster.gpu.memory_bound.optimizer), "the optimizer");
   fraction("embedding", TRAINYARD_AT(cluster.gpu.memory_bound.embedding), "embedding look-ups");
-  fraction("reduction", TRAINYARD_AT(cluster.gpu.memory_bound.reduction), "reductions and copies");
+  fraction("reduction", TRAINYARD_AT(cluster.gpu.memory_bound.reduction),
+           "reductions to one value");
   const auto traffic = [&rows](std::string name, auto find, const char* kernels) {
     rows.push_back(row("cluster.gpu.memory_bound." + name, find,
                        fmt::format("bytes moved by {} relative to the fused kernel", kernels))
@@ -119,6 +128,16 @@ std::vector<Row> memory_rows() {
           "separate bias, dropout and addition");
   traffic("unfused_activation", TRAINYARD_AT(cluster.gpu.memory_bound.unfused_activation),
           "separate bias and activation");
+  const auto loss = [&rows](std::string name, auto find, const char* part) {
+    rows.push_back(row("cluster.gpu.memory_bound." + name, find,
+                       fmt::format("bytes a logit moves in {} of the cross-entropy", part))
+                       .within(0, 1000));
+  };
+  loss("loss_max_bytes", TRAINYARD_AT(cluster.gpu.memory_bound.loss_max_bytes), "the maximum");
+  loss("loss_sum_bytes", TRAINYARD_AT(cluster.gpu.memory_bound.loss_sum_bytes),
+       "the sum of exponentials");
+  loss("loss_backward_bytes", TRAINYARD_AT(cluster.gpu.memory_bound.loss_backward_bytes),
+       "the backward pass");
   return rows;
 }
 
@@ -128,12 +147,6 @@ std::vector<Row> gpu_rows() {
   std::vector<Row> rows{
       row_of_preset("cluster.gpu.preset", "file of scenarios/gpus, without .toml, merged below"),
       row("cluster.gpu.name", TRAINYARD_AT(cluster.gpu.name), "product name"),
-      row_of_names("cluster.gpu.architecture", TRAINYARD_AT(cluster.gpu.architecture),
-                   {{"volta", "V100"},
-                    {"ampere", "A100"},
-                    {"hopper", "H100, H200, H800"},
-                    {"blackwell", "B200"}},
-                   "generation, for NCCL's constants"),
       row("cluster.gpu.sms", TRAINYARD_AT(cluster.gpu.sms), "streaming multiprocessors")
           .within(1, 1e5)
           .must(),
@@ -155,7 +168,6 @@ std::vector<Row> gpu_rows() {
           "peak bandwidth of the device memory")
           .within(1, 1e6)
           .must(),
-      row("cluster.gpu.l2", TRAINYARD_AT(cluster.gpu.l2), "second-level cache"),
       row("cluster.gpu.batched_gemm_tflops", TRAINYARD_AT(cluster.gpu.batched_gemm_tflops),
           "rate of unfused attention's per-head products")
           .within(0, 1e6),
@@ -165,9 +177,6 @@ std::vector<Row> gpu_rows() {
       row("cluster.gpu.graph_launch_us", TRAINYARD_AT(cluster.gpu.graph_launch_us),
           "the same inside a CUDA graph")
           .at_least(0),
-      row("cluster.gpu.collective_sm_slowdown", TRAINYARD_AT(cluster.gpu.collective_sm_slowdown),
-          "time factor of a GEMM beside a collective")
-          .within(1, 10),
   };
   for (auto part : {gemm_rows, attention_rows, memory_rows})
     for (Row& each : part()) rows.push_back(std::move(each));
