@@ -27,6 +27,10 @@ double bandwidth_fraction(KernelKind kind, const GpuProfile::Memory& memory,
       return memory.optimizer;
     case KernelKind::grad_norm:
       return memory.reduction;
+    case KernelKind::loss_max:
+    case KernelKind::loss_sum:
+    case KernelKind::loss_backward:
+      return 1;  // their bytes are measured time at full bandwidth
     default:
       return memory.elementwise;
   }

@@ -50,7 +50,7 @@ struct GpuProfile {
     double norm_forward_unfused = 1, norm_backward_unfused = 1;
     double softmax = 1, rope = 1, optimizer = 1, embedding = 1, reduction = 1;
     double unfused_residual = 1, unfused_activation = 1;  // traffic relative to fused
-    // cross-entropy: bytes a logit moves, its temporaries included
+    // cross-entropy: measured time of a logit, as bytes at full HBM bandwidth
     double loss_max_bytes = 2, loss_sum_bytes = 2, loss_backward_bytes = 4;
   } memory_bound;
 

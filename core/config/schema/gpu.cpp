@@ -130,7 +130,9 @@ std::vector<Row> memory_rows() {
           "separate bias and activation");
   const auto loss = [&rows](std::string name, auto find, const char* part) {
     rows.push_back(row("cluster.gpu.memory_bound." + name, find,
-                       fmt::format("bytes a logit moves in {} of the cross-entropy", part))
+                       fmt::format("time of a logit in {} of the cross-entropy, as bytes at full "
+                                   "bandwidth",
+                                   part))
                        .within(0, 1000));
   };
   loss("loss_max_bytes", TRAINYARD_AT(cluster.gpu.memory_bound.loss_max_bytes), "the maximum");

@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "core/error.h"
+#include "simulator/timing.h"
+#include "tests/simulator/profiles.h"
+
+namespace trainyard {
+namespace {
+
+using K = KernelKind;
+
+KernelSpec gemm(K kind, std::int64_t m, std::int64_t n, std::int64_t k) {
+  KernelSpec spec;
+  spec.kind = kind;
+  spec.shape = {m, n, k};
+  spec.flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const bool weight_grad = kind == K::gemm_weight_grad;  // reads and writes fp32 sums
+  spec.read = {2 * (m * k + k * n) + (weight_grad ? 4 * m * n : 0)};
+  spec.written = {(weight_grad ? 4 : 2) * m * n};
+  return spec;
+}
+
+KernelSpec attention(K kind, std::array<std::int64_t, 4> batch_heads_sequence_dim,
+                     std::int64_t window = 0) {
+  const auto [b, h, s, d] = batch_heads_sequence_dim;
+  KernelSpec spec;
+  spec.kind = kind;
+  spec.shape = {b, h, h, s, d, window};
+  return spec;
+}
+
+// bytes_per_element counts what the fused kernel reads and writes for one of rows x columns.
+KernelSpec memory(K kind, std::int64_t rows, std::int64_t columns, std::int64_t bytes_per_element) {
+  KernelSpec spec;
+  spec.kind = kind;
+  spec.shape = {rows, columns};
+  spec.read = {rows * columns * bytes_per_element};
+  return spec;
+}
+
+double us(const KernelTimer& timer, const KernelSpec& spec, int taken_sms = 0) {
+  return to_microseconds(timer.time(spec, taken_sms));
+}
+
+Software with_attention(const std::string& name) {
+  Software software;
+  software.attention = name;
+  return software;
+}
+
+class A100 : public testing::Test {
+ protected:
+  A100() : timer(load_gpu("a100-sxm-80"), {}) {}
+  double gemm_us(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return us(timer, gemm(K::gemm_forward, m, n, k));
+  }
+  KernelTimer timer;
+};
+
+// aiconfigurator 095f58a, A100-SXM, sglang rows with n = k = 4096: 256 x 128 tiles give
+// ceil(ceil(m / 256) * 32 / 108) waves of about 104 us.
+TEST_F(A100, GemmTimeClimbsAStairOfWaves) {
+  const struct {
+    std::int64_t m;
+    double measured_us;
+  } rows[] = {{512, 97},   {768, 112},  {1024, 208}, {1280, 208}, {1792, 308},
+              {2304, 318}, {2560, 311}, {2816, 438}, {3328, 437}, {3584, 514},
+              {4096, 549}, {4097, 626}, {4352, 628}};
+  double sum = 0;
+  for (const auto& row : rows) {
+    const double error = std::abs(gemm_us(row.m, 4096, 4096) / row.measured_us - 1);
+    EXPECT_LT(error, 0.15) << row.m;
+    sum += error;
+  }
+  EXPECT_LT(sum / std::size(rows), 0.06);
+  EXPECT_GT(gemm_us(1792, 4096, 4096), 1.4 * gemm_us(1280, 4096, 4096));  // one more wave
+}
+
+// The GEMMs of a 175B layer on 8 tensor ranks, one sequence of 2048 (aiconfigurator: proj 332 on
+// trtllm; fc1 1204 trtllm, 1170 vllm, 1302 sglang). The profile describes the sglang stack.
+TEST_F(A100, GemmsOf175BLayerMatchMeasurements) {
+  EXPECT_NEAR(gemm_us(2048, 6144, 12288), 1302, 0.03 * 1302);
+  EXPECT_NEAR(gemm_us(2048, 12288, 1536), 332, 0.08 * 332);
+}
+
+TEST_F(A100, GemmNeverBeatsThePeak) {
+  for (std::int64_t size = 128; size <= 16384; size *= 2) {
+    const double tflops = 2e-6 * std::pow(static_cast<double>(size), 3) / gemm_us(size, size, size);
+    EXPECT_LT(tflops, 312 * 0.8) << size;
+  }
+}
+
+// SimuMax a100_pcie.json: fp32 accumulation costs a weight gradient 5 %.
+TEST_F(A100, WeightGradientTakesFivePercentLonger) {
+  EXPECT_NEAR(us(timer, gemm(K::gemm_weight_grad, 8192, 8192, 8192)) / gemm_us(8192, 8192, 8192),
+              1.05, 0.002);
+}
+
+// ml-engineering, SwiGLU widths on H100: 272.7 against 398.4 TFLOPS, 1.46 x.
+TEST(Gemm, MisalignedRowsAreSlow) {
+  const KernelTimer h100(load_gpu("h100-sxm"), {});
+  const double aligned = us(h100, gemm(K::gemm_forward, 8192, 10944, 4096));
+  const double misaligned = us(h100, gemm(K::gemm_forward, 8192, 10922, 4096));
+  EXPECT_NEAR(misaligned / aligned, 398.4 / 272.7, 0.02);
+  // Tokens are no row length: an odd number of them costs nothing.
+  EXPECT_NEAR(us(h100, gemm(K::gemm_forward, 8191, 8192, 4096)),
+              us(h100, gemm(K::gemm_forward, 8192, 8192, 4096)), 1);
+}
+
+// arXiv 2507.03114: collectives slow concurrent kernels by 18.9 % on average and 40 % at worst on
+// A100 and H100. Channels here: 16 of a collective over 8 NICs.
+TEST_F(A100, CollectivesSlowGemmsByAFifthOnAverage) {
+  double sum = 0, worst = 0;
+  const std::array<std::array<std::int64_t, 3>, 6> shapes{{{2048, 4608, 12288},
+                                                           {2048, 12288, 1536},
+                                                           {2048, 6144, 12288},
+                                                           {8192, 2304, 6144},
+                                                           {8192, 3072, 6144},
+                                                           {4096, 4096, 4096}}};
+  for (const auto& [m, n, k] : shapes) {
+    const double slowdown = us(timer, gemm(K::gemm_forward, m, n, k), 16) / gemm_us(m, n, k);
+    sum += slowdown;
+    worst = std::max(worst, slowdown);
+  }
+  EXPECT_NEAR(sum / shapes.size(), 1.189, 0.06);
+  EXPECT_LT(worst, 1.45);
+}
+
+// NVIDIA forum 337991: beside an all-gather with 24 channels a 132-block product on H100 falls from
+// 80 % to 47 % of peak (a second wave). The profile's smaller tiles lose at least the 24 SMs'
+// share.
+TEST(Gemm, CollectiveTakesItsSmsFromAProduct) {
+  const KernelTimer h100(load_gpu("h100-sxm"), {});
+  const KernelSpec one_wave = gemm(K::gemm_forward, 256 * 12, 128 * 11, 16384);
+  const double slowdown = us(h100, one_wave, 24) / us(h100, one_wave);
+  EXPECT_GT(slowdown, 0.99 * 132 / 108);
+  EXPECT_LT(slowdown, 80.0 / 47 * 1.1);
+}
+
+TEST(Gemm, DtypeWithoutUnitsIsRefused) {
+  const KernelTimer v100(load_gpu("v100-sxm-32"), {});
+  KernelSpec spec = gemm(K::gemm_forward, 1024, 1024, 1024);
+  spec.dtype = DType::bf16;
+  EXPECT_THROW(v100.time(spec), ConfigError);
+  spec.dtype = DType::fp16;
+  EXPECT_GT(v100.time(spec), Time{});
+}
+
+// TFLOPS of forward + backward, causal halved, 16k tokens of 2048 hidden.
+double both_ways_tflops(const KernelTimer& timer, std::int64_t sequence, std::int64_t dim) {
+  const std::array<std::int64_t, 4> shape{16384 / sequence, 2048 / dim, sequence, dim};
+  const double time_us = us(timer, attention(K::attention_forward, shape)) +
+                         us(timer, attention(K::attention_backward, shape));
+  return 7e-6 * 16384 * 2048 * static_cast<double>(sequence) / time_us;
+}
+
+// Bar labels of flash-attention 0251105 assets, causal, s = 512 … 16k.
+TEST(FlashAttention, FollowsThePublishedChartsOnA100) {
+  const KernelTimer flash2(load_gpu("a100-sxm-80"), with_attention("flash2"));
+  const KernelTimer flash1(load_gpu("a100-sxm-80"), with_attention("flash1"));
+  const std::array<double, 6> wide2{99, 133, 155, 173, 182, 189};
+  const std::array<double, 6> narrow2{88, 119, 140, 156, 165, 171};
+  const std::array<double, 6> wide1{55, 62, 69, 76, 80, 83};
+  for (std::size_t i = 0; i < 6; ++i) {
+    const std::int64_t s = std::int64_t{512} << i;
+    EXPECT_NEAR(both_ways_tflops(flash2, s, 128), wide2[i], 0.05 * wide2[i]) << s;
+    EXPECT_NEAR(both_ways_tflops(flash2, s, 64), narrow2[i], 0.05 * narrow2[i]) << s;
+    EXPECT_NEAR(both_ways_tflops(flash1, s, 128), wide1[i], 0.08 * wide1[i]) << s;
+  }
+}
+
+TEST(FlashAttention, FollowsThePublishedChartsOnH100) {
+  const KernelTimer flash3(load_gpu("h100-sxm"), with_attention("flash3"));
+  const std::array<double, 6> forward{292, 423, 521, 579, 602, 616};  // FA3 causal, d = 128
+  for (std::size_t i = 0; i < 6; ++i) {
+    const std::int64_t s = std::int64_t{512} << i;
+    const double time_us = us(flash3, attention(K::attention_forward, {16384 / s, 16, s, 128}));
+    const double tflops = 2e-6 * 16384 * 2048 * static_cast<double>(s) / time_us;
+    EXPECT_NEAR(tflops, forward[i], 0.08 * forward[i]) << s;
+  }
+}
+
+// cudnn-frontend 3929da2 on H200, 64 heads of 64, batch 2, window 1024: forward 358 us at 4k and
+// 1499 at 16k, backward 1042 and 4392.
+TEST(FlashAttention, WindowMakesTimeLinearInTheSequence) {
+  const KernelTimer h200(load_gpu("h200-sxm"), with_attention("cudnn"));
+  const auto time = [&](K kind, std::int64_t s) {
+    return us(h200, attention(kind, {2, 64, s, 64}, 1024));
+  };
+  EXPECT_NEAR(time(K::attention_forward, 4096), 358, 0.03 * 358);
+  EXPECT_NEAR(time(K::attention_forward, 16384), 1499, 0.03 * 1499);
+  EXPECT_NEAR(time(K::attention_backward, 4096), 1042, 0.04 * 1042);
+  EXPECT_NEAR(time(K::attention_backward, 16384), 4392, 0.04 * 4392);
+}
+
+// aiconfigurator, A100 vllm rows, b = 1, d = 128, s = 2k: 8 heads 76 TFLOPS, 16 heads 96, 64 heads
+// 127; their 14 us of start include a cache write that training does not do.
+TEST(FlashAttention, FewHeadsLeaveSmsIdle) {
+  const KernelTimer timer(load_gpu("a100-sxm-80"), with_attention("flash2"));
+  const auto tflops = [&](std::int64_t heads) {
+    const double time_us = us(timer, attention(K::attention_forward, {1, heads, 2048, 128})) + 10;
+    return 2e-6 * static_cast<double>(heads) * 2048 * 2048 * 128 / time_us;
+  };
+  EXPECT_NEAR(tflops(8), 76, 0.1 * 76);
+  EXPECT_NEAR(tflops(16), 96, 0.1 * 96);
+  EXPECT_GT(tflops(64), 127);
+}
+
+TEST(FlashAttention, UnknownGenerationNamesTheValidOnes) {
+  const KernelTimer timer(load_gpu("a100-sxm-80"), with_attention("flash9"));
+  try {
+    timer.time(attention(K::attention_forward, {1, 16, 2048, 128}));
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("flash2"), std::string::npos);
+  }
+}
+
+// vidur 7d47513: residual add of fp16 beyond 40 MB, 1707 GB/s on A100 and 3178 on H100.
+TEST(MemoryBound, ResidualAddReachesMeasuredBandwidth) {
+  const auto gbs = [](const char* gpu) {
+    const KernelTimer timer(load_gpu(gpu), {});
+    return 65536.0 * 8192 * 6e-3 / us(timer, memory(K::add, 65536, 8192, 6));
+  };
+  EXPECT_NEAR(gbs("a100-sxm-80"), 1707, 0.05 * 1707);
+  EXPECT_NEAR(gbs("h100-sxm"), 3178, 0.09 * 3178);
+}
+
+// Liger-Kernel ead96b6, H100, 8192 rows: Megatron's fused cross-entropy takes 2.83 and 11.8 ms
+// forward, 1.62 and 6.4 more backward, at V = 32768 and 131072.
+TEST(MemoryBound, CrossEntropyMatchesMegatronFused) {
+  const KernelTimer timer(load_gpu("h100-sxm"), {});
+  for (const auto& [vocab, forward_ms, backward_ms] :
+       {std::tuple{32768, 2.83, 1.62}, std::tuple{131072, 11.8, 6.4}}) {
+    const double forward_us = us(timer, memory(K::loss_max, 8192, vocab, 2)) +
+                              us(timer, memory(K::loss_sum, 8192, vocab, 2));
+    EXPECT_NEAR(forward_us / 1e3, forward_ms, 0.08 * forward_ms);
+    EXPECT_NEAR(us(timer, memory(K::loss_backward, 8192, vocab, 4)) / 1e3, backward_ms,
+                0.08 * backward_ms);
+  }
+}
+
+TEST(MemoryBound, UnfusedSoftwareIsSlower) {
+  const GpuProfile gpu = load_gpu("a100-sxm-80");
+  Software unfused;
+  unfused.fused_norm = unfused.fused_residual = unfused.fused_activation = false;
+  for (const K kind : {K::norm_forward, K::norm_backward, K::residual_forward, K::residual_backward,
+                       K::activation_forward, K::activation_backward}) {
+    const KernelSpec spec = memory(kind, 8192, 12288, 6);
+    EXPECT_GT(us(KernelTimer(gpu, unfused), spec), 1.2 * us(KernelTimer(gpu, {}), spec));
+  }
+}
+
+}  // namespace
+}  // namespace trainyard
