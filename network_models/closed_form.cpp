@@ -1,7 +1,5 @@
 #include "network_models/closed_form.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 
 namespace trainyard {
@@ -9,22 +7,12 @@ namespace trainyard {
 ClosedFormModel::ClosedFormModel(const Cluster& cluster, const Network& network,
                                  const Placement& placement, bool collisions)
     : topology_(cluster),
-      node_(cluster.node),
       placement_(placement),
-      qps_(network.qps_per_connection),
-      collisions_(collisions) {}
+      qps_(collisions ? network.qps_per_connection : 0) {}
 
 std::optional<Time> ClosedFormModel::closed_form(const Flow& flow) const {
-  const NodeId source = placement_.node(flow.source), target = placement_.node(flow.target);
-  const Tier tier = topology_.tier(source, target);
-  if (tier == Tier::node)
-    return transfer_time(flow.bytes, node_.nvlink.value > 0 ? node_.nvlink : node_.pcie);
-  // One flow uses one NIC; more flows than NICs share them.
-  const double sharing = std::max(node_.nics, flow.concurrent);
-  Bandwidth rate{std::min(topology_.node_bandwidth().value / sharing, node_.pcie.value)};
-  if (collisions_)
-    rate = rate * topology_.rate(tier, static_cast<double>(flow.concurrent), 1, qps_).mean;
-  return topology_.latency(tier) + transfer_time(flow.bytes, rate);
+  const Tier tier = topology_.tier(placement_.node(flow.source), placement_.node(flow.target));
+  return topology_.message(flow.bytes, tier, flow.concurrent, qps_);
 }
 
 FlowId ClosedFormModel::start(const Flow& flow, Time now) {

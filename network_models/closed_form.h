@@ -25,10 +25,8 @@ class ClosedFormModel : public NetworkModel {
 
  private:
   Topology topology_;
-  NodeProfile node_;
   Placement placement_;
-  std::int64_t qps_;
-  bool collisions_;
+  std::int64_t qps_;  // 0: no collisions
   std::int64_t started_ = 0;
   std::map<FlowId, Time> ends_;
   std::set<std::pair<Time, FlowId>> by_end_;

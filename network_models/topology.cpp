@@ -38,6 +38,16 @@ Bandwidth Topology::node_bandwidth() const {
   return {node_.nics * node_.nic.value * node_.nic_efficiency};
 }
 
+Time Topology::message(Bytes bytes, Tier tier, std::int32_t concurrent, std::int64_t qps) const {
+  if (tier == Tier::node)
+    return transfer_time(bytes, node_.nvlink.value > 0 ? node_.nvlink : node_.pcie);
+  // A message uses one NIC; more of them than NICs share.
+  const double sharing = std::max(node_.nics, concurrent);
+  Bandwidth rate{std::min(node_bandwidth().value / sharing, node_.pcie.value)};
+  if (qps > 0) rate = rate * this->rate(tier, concurrent, 1, qps).mean;
+  return latency(tier) + transfer_time(bytes, rate);
+}
+
 ExpectedRate Topology::rate(Tier tier, double flows_per_node, std::int64_t spans,
                             std::int64_t qps) const {
   if (tier < Tier::pod) return {};

@@ -24,6 +24,10 @@ class Topology {
   // Expected ECMP rate when every node of a ToR set sends `flows_per_node` flows as far as `tier`
   // at once. `spans` such sets or pods lie on the path of one ring.
   ExpectedRate rate(Tier tier, double flows_per_node, std::int64_t spans, std::int64_t qps) const;
+  // One message between two ranks whose path climbs to `tier`, while `concurrent` such messages
+  // leave the node: latency + bytes / rate. `qps` > 0 charges the collisions ECMP is expected to
+  // have with that many queue pairs.
+  Time message(Bytes bytes, Tier tier, std::int32_t concurrent, std::int64_t qps) const;
 
  private:
   NodeProfile node_;

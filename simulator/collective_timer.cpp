@@ -27,6 +27,12 @@ double limited(double gbs, double limit) { return limit > 0 ? std::min(gbs, limi
 
 }  // namespace
 
+struct CollectiveTimer::Call {
+  Op op;
+  GroupShape shape;
+  double bytes;
+};
+
 // GB/s and microseconds.
 struct CollectiveTimer::Link {
   double inside = 0;       // GPU to GPU in a node
@@ -43,8 +49,7 @@ CollectiveTimer::CollectiveTimer(const Cluster& cluster, const Network& network)
     : topology_(cluster),
       node_(cluster.node),
       nccl_(cluster.nccl),
-      qps_(network.qps_per_connection),
-      collisions_(network_model_info(network.model).collisions) {}
+      qps_(network_model_info(network.model).collisions ? network.qps_per_connection : 0) {}
 
 CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
   Link out;
@@ -54,7 +59,7 @@ CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
   out.outside = std::min(gigabytes(topology_.node_bandwidth()) / shape.concurrent_per_node,
                          out.ranks_per_node * gigabytes(node_.pcie));
   const Tier tier = shape.pod_span > 1 ? Tier::core : shape.tor_span > 1 ? Tier::pod : Tier::tor;
-  if (collisions_) {
+  if (qps_ > 0) {
     // A ring leaves each of its ToR sets once, so its nodes share that crossing.
     const double nodes_per_crossing = static_cast<double>(shape.nodes) / shape.tor_span;
     out.outside *=
@@ -73,9 +78,8 @@ CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
 // A step passes a chunk on: its latency and its data overlap in part. Root of squares lies within
 // 15 % of 1,024 H100s in rings of 1 to 16 GiB (nccl-tests issue 322: 19.4, 20.2, 47.1, 93.5 ms)
 // and of Alibaba's table for 8 to 128 nodes (SimAI ratio CSV), where a sum or a maximum does not.
-double CollectiveTimer::ring_us(Op op, const GroupShape& shape, double bytes,
-                                const Protocol& protocol) const {
-  const Link wires = link(shape);
+double CollectiveTimer::ring_us(const Call& call, const Link& wires, const Protocol& protocol) {
+  const auto& [op, shape, bytes] = call;
   const double ranks = shape.ranks;
   const double laps = op == Op::all_reduce ? 2 : 1;
   const double steps = laps * (ranks - 1), net_steps = laps * (shape.nodes - 1);
@@ -91,9 +95,9 @@ double CollectiveTimer::ring_us(Op op, const GroupShape& shape, double bytes,
 
 // Two binary trees over the nodes, a chain inside each: up with the sums, down with the result, so
 // a link carries the data twice. On two nodes each direction of the wire carries one tree only.
-double CollectiveTimer::tree_us(const GroupShape& shape, double bytes,
+double CollectiveTimer::tree_us(const Call& call, const Link& wires,
                                 const Protocol& protocol) const {
-  const Link wires = link(shape);
+  const auto& [op, shape, bytes] = call;
   const double efficiency = nccl_.tree_fraction * protocol.fraction;
   double gbs = wires.outside * (shape.nodes == 2 ? 1 : 0.5);
   if (wires.ranks_per_node > 1) gbs = std::min(gbs, 0.5 * wires.inside);
@@ -106,8 +110,8 @@ double CollectiveTimer::tree_us(const GroupShape& shape, double bytes,
 }
 
 // Summed in the NVLink switches of whole nodes, tree between them (NVLS, NVLSTree).
-double CollectiveTimer::nvls_us(const GroupShape& shape, double bytes) const {
-  const Link wires = link(shape);
+double CollectiveTimer::nvls_us(const Call& call, const Link& wires) const {
+  const auto& [op, shape, bytes] = call;
   double gbs = nccl_.nvls_gbs, latency = nccl_.nvls_us;
   if (shape.nodes > 1) {
     gbs = std::min(gbs, wires.outside * (shape.nodes == 2 ? 1 : 0.5));
@@ -118,8 +122,8 @@ double CollectiveTimer::nvls_us(const GroupShape& shape, double bytes) const {
 }
 
 // Every rank sends 1/n to every other; the part for other nodes goes through its NIC.
-double CollectiveTimer::all_to_all_us(const GroupShape& shape, double bytes) const {
-  const Link wires = link(shape);
+double CollectiveTimer::all_to_all_us(const Call& call, const Link& wires) const {
+  const auto& [op, shape, bytes] = call;
   const double ranks = shape.ranks;
   double data = wire_us(bytes * (ranks - 1) / ranks, wires.inside * nccl_.all_to_all_fraction);
   double latency = nccl_.all_to_all_us + ranks * nccl_.all_to_all_peer_us;
@@ -136,19 +140,20 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
             op == Op::all_to_all || op == Op::broadcast,
         "{} is no collective", op_name(op));
   if (shape.ranks <= 1 || bytes.value <= 0) return {};
-  const auto size = static_cast<double>(bytes.value);
+  const Call call{op, shape, static_cast<double>(bytes.value)};
+  const Link wires = link(shape);
   double best = std::numeric_limits<double>::infinity();
   if (op == Op::all_to_all) {
-    best = all_to_all_us(shape, size);
+    best = all_to_all_us(call, wires);
   } else {
     for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple}) {
-      best = std::min(best, ring_us(op, shape, size, *protocol));
+      best = std::min(best, ring_us(call, wires, *protocol));
       if (op == Op::all_reduce && shape.nodes > 1)
-        best = std::min(best, tree_us(shape, size, *protocol));
+        best = std::min(best, tree_us(call, wires, *protocol));
     }
     const bool whole_nodes = shape.ranks == shape.nodes * node_.gpus && node_.gpus > 4;
     if (op == Op::all_reduce && nccl_.nvls_gbs > 0 && whole_nodes)
-      best = std::min(best, nvls_us(shape, size));
+      best = std::min(best, nvls_us(call, wires));
   }
   return microseconds(nccl_.launch_us + best);
 }
@@ -161,8 +166,12 @@ std::int32_t CollectiveTimer::channels(const GroupShape& shape, Bytes bytes) con
       std::clamp<std::int64_t>(bytes.value / kBytesPerChannel, 1, std::max<std::int64_t>(1, most)));
 }
 
-Time CollectiveTimer::message_overhead(bool same_node) const {
-  return microseconds(same_node ? nccl_.p2p_intra_us : nccl_.p2p_inter_us);
+Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {
+  return message_overhead(tier) + topology_.message(bytes, tier, concurrent_per_node, qps_);
+}
+
+Time CollectiveTimer::message_overhead(Tier tier) const {
+  return microseconds(tier == Tier::node ? nccl_.p2p_intra_us : nccl_.p2p_inter_us);
 }
 
 }  // namespace trainyard

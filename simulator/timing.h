@@ -63,25 +63,27 @@ class CollectiveTimer {
   Time time(Op op, const GroupShape& shape, Bytes bytes) const;
   // SMs the collective holds while it runs: one a channel.
   std::int32_t channels(const GroupShape& shape, Bytes bytes) const;
-  // NCCL's part of a send/receive once both sides are ready; the network model's flow comes on
-  // top of it.
-  Time message_overhead(bool same_node) const;
+  // A message between two ranks whose path climbs to `tier`, once both sides are ready, while
+  // `concurrent_per_node` such messages leave the node.
+  Time transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const;
+  // NCCL's part of a transfer; a network model that follows flows adds the rest.
+  Time message_overhead(Tier tier) const;
 
  private:
   using Protocol = NcclProfile::Protocol;
+  struct Call;
   struct Link;  // what a group sees of the wires
 
   Link link(const GroupShape& shape) const;
-  double ring_us(Op op, const GroupShape& shape, double bytes, const Protocol& protocol) const;
-  double tree_us(const GroupShape& shape, double bytes, const Protocol& protocol) const;
-  double nvls_us(const GroupShape& shape, double bytes) const;
-  double all_to_all_us(const GroupShape& shape, double bytes) const;
+  static double ring_us(const Call& call, const Link& wires, const Protocol& protocol);
+  double tree_us(const Call& call, const Link& wires, const Protocol& protocol) const;
+  double nvls_us(const Call& call, const Link& wires) const;
+  double all_to_all_us(const Call& call, const Link& wires) const;
 
   Topology topology_;
   NodeProfile node_;
   NcclProfile nccl_;
-  std::int64_t qps_;
-  bool collisions_;
+  std::int64_t qps_;  // 0: no collisions
 };
 
 }  // namespace trainyard

@@ -54,8 +54,9 @@ struct GpuProfile {
     double loss_max_bytes = 2, loss_sum_bytes = 2, loss_backward_bytes = 4;
   } memory_bound;
 
-  double host_launch_us = 0;   // host time to issue one kernel
-  double graph_launch_us = 0;  // the same inside a CUDA graph
+  double host_launch_us = 0;          // host time to issue one kernel
+  double graph_launch_us = 0;         // the same inside a CUDA graph
+  double collective_sm_slowdown = 1;  // GEMM time factor beside a concurrent collective
 };
 
 // One NVLink/NIC/host design, from scenarios/clusters/*.toml.

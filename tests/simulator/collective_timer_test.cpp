@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -165,6 +166,25 @@ TEST(Collectives, LargeOnesHoldAnSmForEachChannel) {
   EXPECT_EQ(timer.channels({.ranks = 128, .nodes = 16}, {64 * kMiB}), 16);
   EXPECT_EQ(timer.channels({.ranks = 16, .nodes = 16, .concurrent_per_node = 8}, {64 * kMiB}), 2);
   EXPECT_EQ(timer.channels({.ranks = 8}, {64 * kKiB}), 2);
+}
+
+// vidur 7d47513, send and receive between two H100s of a node.
+TEST(Transfers, MatchMeasurementsOverNvlink) {
+  const CollectiveTimer timer = timer_of("h100-8");
+  for (const auto& [mib, measured_us] :
+       {std::pair{1, 10.0}, {2, 13.0}, {4, 19.0}, {8, 30.0}, {16, 54.0}, {32, 101.0}})
+    EXPECT_NEAR(to_microseconds(timer.transfer({mib * kMiB}, Tier::node, 1)), measured_us,
+                0.08 * measured_us)
+        << mib;
+}
+
+// One message a card: 25 MB at 23.5 GB/s, 3 us of wire and 20 of NCCL; the other tensor ranks have
+// their own cards, twice as many messages share them.
+TEST(Transfers, ShareTheCardsOfANode) {
+  const CollectiveTimer timer = timer_of("megascale-a100", 8);
+  const double wire_us = 25e6 / 23.5e9 * 1e6;
+  EXPECT_NEAR(to_microseconds(timer.transfer({25'000'000}, Tier::tor, 8)), wire_us + 23, 0.01);
+  EXPECT_NEAR(to_microseconds(timer.transfer({25'000'000}, Tier::tor, 16)), 2 * wire_us + 23, 0.01);
 }
 
 TEST(Collectives, UnknownNetworkModelIsRefused) {

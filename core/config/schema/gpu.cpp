@@ -179,6 +179,9 @@ std::vector<Row> gpu_rows() {
       row("cluster.gpu.graph_launch_us", TRAINYARD_AT(cluster.gpu.graph_launch_us),
           "the same inside a CUDA graph")
           .at_least(0),
+      row("cluster.gpu.collective_sm_slowdown", TRAINYARD_AT(cluster.gpu.collective_sm_slowdown),
+          "time factor of a GEMM beside a collective")
+          .within(1, 10),
   };
   for (auto part : {gemm_rows, attention_rows, memory_rows})
     for (Row& each : part()) rows.push_back(std::move(each));
