@@ -4,7 +4,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ cmake ninja-build python3 clang-format zlib1g-dev libfmt-dev libtomlplusplus-dev
-  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  libcli11-dev nlohmann-json3-dev libutf8proc-dev libxxhash-dev
+  libgtest-dev libgmock-dev libbenchmark-dev)
 jobs="${JOBS:-$(nproc)}"
 
 ensure_packages() {

@@ -12,7 +12,8 @@ LAYERS = ("core", "network_models", "simulator", "backends", "tools", "tests")
 ONLY_IN = {
     r"CLI/.*": ("tools",),
     r"toml\+\+/.*": ("core/config",),
-    r"nlohmann/.*": ("tools", "tests"),
+    r"nlohmann/.*": ("backends/common", "tools", "tests"),
+    r"(utf8proc|xxhash)\.h": ("backends/common",),
     r"zlib\.h": ("tools",),
     r"(Eigen|gloo)/.*": ("backends/cpu",),
     r"(cuda.*|cublas.*|nccl.*)": ("backends/cuda",),
