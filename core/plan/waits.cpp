@@ -4,6 +4,7 @@
 #include <array>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "core/error.h"
 #include "core/program/accesses.h"
@@ -17,18 +18,16 @@ namespace {
 // other streams, but only for those two compute passes back, which ended long ago as a rule.
 class ReleaseRule {
  public:
-  explicit ReleaseRule(const Program& program) : program_(program), lives_(program.buffers.size()) {
-    for (std::uint32_t b = 0; b < lives_.size(); ++b) {
-      const BufferSpec& spec = program.buffers[b];
-      lives_[b].root = spec.parent == kNone ? b : spec.parent;
-      lives_[b].transient = !program.buffer_types[program.buffers[lives_[b].root].type].persistent;
-    }
+  ReleaseRule(const Program& program, const AccessTracker& accesses)
+      : program_(program), accesses_(accesses), lives_(program.buffers.size()) {
+    for (std::uint32_t b = 0; b < lives_.size(); ++b)
+      lives_[b].transient = !program.buffer_types[program.buffers[b].type].persistent;
     for (std::uint32_t i = 0; i < program.code.size(); ++i)
-      for (const Operand operand : operands(program.code[i]))
-        lives_[lives_[operand.buffer].root].last_use = i;
+      for (const Operand operand : operands_of(program, program.code[i]))
+        lives_[accesses.root(operand.buffer)].last_use = i;
   }
 
-  // Called for each instruction in list order, before the two below.
+  // To be called for each instruction in list order, before the two below.
   void enter(const Instr& instr) {
     if (instr.stream != Stream::compute || instr.pass == kNone || instr.pass == pass_) return;
     pass_ = instr.pass;
@@ -39,157 +38,163 @@ class ReleaseRule {
     }
   }
 
-  // Adds what `instr` must wait for because it takes memory.
-  void take(const Instr& instr, Clock& conflicts) {
-    for (const Operand operand : operands(instr)) {
+  // What `instr` must wait for because it takes memory; none if it takes none.
+  const Clock* take(const Instr& instr) {
+    bool takes = false;
+    for (const Operand operand : operands_of(program_, instr)) {
       if (!operand.writes()) continue;
-      Life& life = lives_[lives_[operand.buffer].root];
+      Life& life = lives_[accesses_.root(operand.buffer)];
       if (!life.transient || life.taken) continue;
-      life.taken = true;
+      life.taken = takes = true;
       life.taker = instr.stream;
-      conflicts.merge(of(instr.stream).due);
     }
+    return takes ? &of(instr.stream).due : nullptr;
   }
 
-  // Notes the last uses that `instr`, number `index` of the list as given, makes.
-  void release(const Instr& instr, std::uint32_t index, const AccessTracker& accesses) {
-    for (const Operand operand : operands(instr)) {
-      const std::uint32_t root = lives_[operand.buffer].root;
+  // Notes the last uses that `instr`, already recorded, makes at `index`.
+  void release(const Instr& instr, std::uint32_t index) {
+    for (const Operand operand : operands_of(program_, instr)) {
+      const std::uint32_t root = accesses_.root(operand.buffer);
       const Life& life = lives_[root];
-      if (life.transient && life.taken && life.last_use == index)
-        of(life.taker).this_pass.merge(accesses.outstanding(root));
+      if (life.last_use != index || !life.taken) continue;
+      Clock& clock = of(life.taker).this_pass;
+      accesses_.outstanding(root, [&](Stream s, std::int32_t count) { clock.raise(s, count); });
     }
   }
 
  private:
   struct Life {
-    std::uint32_t root = 0, last_use = 0;  // last_use in the list as given
+    std::uint32_t last_use = 0;
     bool transient = false, taken = false;
     Stream taker{};
   };
   struct Release {
     Clock this_pass, one_pass_ago, due;
   };
-  std::span<const Operand> operands(const Instr& instr) const {
-    return {program_.operands.data() + instr.first_operand, instr.operands};
-  }
   Release& of(Stream stream) { return releases_[static_cast<std::size_t>(stream)]; }
 
   const Program& program_;
+  const AccessTracker& accesses_;
   std::vector<Life> lives_;
   std::array<Release, kStreams> releases_{};
   std::uint32_t pass_ = kNone;
 };
 
-// Rewrites a program's list with waits and joins.
+// Fills in the waits of a program; what does not fit into an instruction becomes joins at the end.
 class WaitDerivation {
  public:
   explicit WaitDerivation(Program& program)
-      : program_(program), accesses_(program), release_(program) {}
+      : program_(program), accesses_(program), release_(program, accesses_) {}
 
   void run() {
-    const std::span<const Instr> given(program_.code);
-    code_.reserve(given.size() + given.size() / 8);
-    progress_.reserve(code_.capacity());
-    moved_.reserve(given.size());
-    for (std::size_t i = 0; i < given.size();) {
-      const auto group = group_at(given, i);
-      add(group, i);
+    const std::span<Instr> code(program_.code);
+    progress_.reserve(code.size());
+    for (std::size_t i = 0; i < code.size();) {
+      const auto group = code.subspan(i, group_at(code, i).size());
+      derive(group, i);
+      for (std::size_t m = 0; m < group.size(); ++m) accesses_.record(group[m], i + m);
+      for (std::size_t m = 0; m < group.size(); ++m)
+        release_.release(group[m], static_cast<std::uint32_t>(i + m));
       i += group.size();
     }
-    program_.code = std::move(code_);
+    if (!joins_.empty()) insert_joins();
   }
 
  private:
-  void add(std::span<const Instr> group, std::size_t index) {
-    Clock conflicts;
-    for (const Instr& member : group) {
-      release_.enter(member);
-      accesses_.collect(member, conflicts);
-      release_.take(member, conflicts);
-      for (const std::uint32_t wait : member.waits)
-        if (wait != kNone) keep(wait, index, conflicts);
-    }
+  struct Join {
+    std::uint32_t before = 0;  // index of the instruction that it stands in front of
+    Instr instr;
+  };
+
+  void derive(std::span<Instr> group, std::size_t index) {
     Clock start = progress_.next(group[0].stream);
     for (const Instr& member : group.subspan(1)) start.merge(progress_.next(member.stream));
-    if (group.size() == 1 && start.covers(conflicts)) {
-      append(group[0]);
-      progress_.append(group[0].stream);
-    } else {
-      wait_and_append(group, conflicts, start);
-    }
-    const std::size_t first = code_.size() - group.size();
-    for (std::size_t m = 0; m < group.size(); ++m) {
-      moved_.push_back(static_cast<std::uint32_t>(first + m));
-      accesses_.record(group[m], first + m);
-    }
-    for (std::size_t m = 0; m < group.size(); ++m)
-      release_.release(group[m], static_cast<std::uint32_t>(index + m), accesses_);
-  }
-
-  // A wait that the planner has set, by the index it had in the list as given.
-  void keep(std::uint32_t wait, std::size_t index, Clock& conflicts) const {
-    check(wait < index, "instruction {} waits for {}, which comes later", index, wait);
-    conflicts.raise(code_[moved_[wait]].stream, static_cast<std::int32_t>(moved_[wait]) + 1);
-  }
-
-  void append(const Instr& instr) {
-    code_.push_back(instr);
-    code_.back().waits = {kNone, kNone};
-  }
-
-  // The fewest waits that imply all conflicts: from the latest on, as only a later instruction can
-  // know of an earlier one's end.
-  void wait_and_append(std::span<const Instr> group, const Clock& conflicts, Clock start) {
-    std::array<std::int32_t, kStreams> ends{};
-    int count = 0;
-    for (int s = 0; s < kStreams; ++s)
-      if (conflicts.at[s] > start.at[s]) ends[count++] = conflicts.at[s];
-    std::sort(ends.begin(), ends.begin() + count, std::greater<>());
-    int kept = 0;
-    for (int e = 0; e < count; ++e) {
-      const auto instr = static_cast<std::uint32_t>(ends[e] - 1);
-      if (start[code_[instr].stream] >= ends[e]) continue;
-      start.merge(progress_.end(instr));
-      ends[kept++] = ends[e];
-    }
-    place(group, {ends.data(), static_cast<std::size_t>(kept)}, start);
-  }
-
-  // Appends the group with these waits: two on each member, the rest on joins in front.
-  void place(std::span<const Instr> group, std::span<const std::int32_t> ends, const Clock& start) {
-    std::size_t next = 0;
-    const auto fill = [&](Instr& instr) {
-      for (std::uint32_t& wait : instr.waits)
-        if (next < ends.size()) wait = static_cast<std::uint32_t>(ends[next++] - 1);
+    Clock needed;
+    bool missing = false;
+    const auto need = [&](Stream stream, std::int32_t count) {
+      if (count <= start[stream]) return;
+      needed.raise(stream, count);
+      missing = true;
     };
-    while (ends.size() - next > 2 * group.size()) {
+    for (Instr& member : group) {
+      release_.enter(member);
+      accesses_.conflicts(member, need);
+      if (const Clock* due = release_.take(member))
+        for (int s = 0; s < kStreams; ++s) need(static_cast<Stream>(s), due->at[s]);
+      for (const std::uint32_t wait : member.waits) {
+        if (wait == kNone) continue;
+        check(wait < index, "instruction {} waits for {}, which comes later", index, wait);
+        need(program_.code[wait].stream, static_cast<std::int32_t>(wait) + 1);
+      }
+      member.waits = {kNone, kNone};
+    }
+    if (missing) wait(group, index, needed, start);
+    if (missing || group.size() > 1)
+      progress_.append(group, start);
+    else
+      progress_.append(group[0].stream);
+  }
+
+  // The fewest waits that imply all that is needed: from the latest on, as only a later
+  // instruction can know of an earlier one's end. Adds what they tell to `start`.
+  void wait(std::span<Instr> group, std::size_t index, const Clock& needed, Clock& start) {
+    std::array<std::int32_t, kStreams> counts{};
+    std::size_t found = 0, kept = 0;
+    for (int s = 0; s < kStreams; ++s)
+      if (needed.at[s] != 0) counts[found++] = needed.at[s];
+    std::sort(counts.begin(), counts.begin() + found, std::greater<>());
+    for (std::size_t c = 0; c < found; ++c) {
+      const auto instr = static_cast<std::uint32_t>(counts[c] - 1);
+      if (start[program_.code[instr].stream] >= counts[c]) continue;
+      start.merge(progress_.end(instr));
+      counts[kept++] = counts[c];
+    }
+    place(group, index, {counts.data(), kept});
+  }
+
+  // Two waits on each member, the rest on joins in front of the group.
+  void place(std::span<Instr> group, std::size_t index, std::span<const std::int32_t> counts) {
+    const auto fill = [&](Instr& instr) {
+      for (std::uint32_t& wait : instr.waits) {
+        if (counts.empty()) return;
+        wait = static_cast<std::uint32_t>(counts[0] - 1);
+        counts = counts.subspan(1);
+      }
+    };
+    while (counts.size() > 2 * group.size()) {
       Instr join;
       join.op = Op::join;
       join.stream = group[0].stream;
       join.pass = group[0].pass;
       fill(join);
-      Clock known = progress_.next(join.stream);
-      for (const std::uint32_t wait : join.waits) known.merge(progress_.end(wait));
-      progress_.append({&join, 1}, known);
-      code_.push_back(join);
+      joins_.push_back({static_cast<std::uint32_t>(index), join});
     }
-    const std::size_t first = code_.size();
-    for (const Instr& member : group) {
-      append(member);
-      fill(code_.back());
+    for (Instr& member : group) fill(member);
+  }
+
+  void insert_joins() {
+    std::vector<Instr> code;
+    code.reserve(program_.code.size() + joins_.size());
+    std::vector<std::uint32_t> moved(program_.code.size());
+    const auto append = [&](Instr instr) {
+      for (std::uint32_t& wait : instr.waits)
+        if (wait != kNone) wait = moved[wait];
+      code.push_back(instr);
+    };
+    std::size_t join = 0;
+    for (std::uint32_t i = 0; i < moved.size(); ++i) {
+      for (; join < joins_.size() && joins_[join].before == i; ++join) append(joins_[join].instr);
+      moved[i] = static_cast<std::uint32_t>(code.size());
+      append(program_.code[i]);
     }
-    Clock known = start;
-    known.merge(progress_.next(group[0].stream));  // its joins
-    progress_.append(std::span(code_).subspan(first), known);
+    program_.code = std::move(code);
   }
 
   Program& program_;
   AccessTracker accesses_;
   ReleaseRule release_;
   Progress progress_;
-  std::vector<Instr> code_;
-  std::vector<std::uint32_t> moved_;  // index in code_ of each instruction as given
+  std::vector<Join> joins_;
 };
 
 }  // namespace

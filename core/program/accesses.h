@@ -1,11 +1,16 @@
 #pragma once
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/program/program.h"
-#include "core/program/progress.h"
 
 namespace trainyard {
+
+inline std::span<const Operand> operands_of(const Program& program, const Instr& instr) {
+  return {program.operands.data() + instr.first_operand, instr.operands};
+}
 
 // Follows the operands of a program in list order and tells which earlier instructions an access
 // conflicts with: a read with the latest write, a write with the latest write and the reads since.
@@ -14,38 +19,78 @@ class AccessTracker {
  public:
   explicit AccessTracker(const Program& program);
 
-  // Adds the latest conflicting instruction of each stream to `conflicts`.
-  void collect(const Instr& instr, Clock& conflicts) const;
+  // Calls visit(Stream, int count) for conflicting earlier instructions, the latest of each stream
+  // among them; count is one more than the instruction's index.
+  template <class Visit>
+  void conflicts(const Instr& instr, Visit&& visit) const {
+    for (const Operand operand : operands_of(program_, instr)) {
+      const bool writes = operand.writes();
+      const Node& node = nodes_[operand.buffer];
+      visit_slot(slots_[node.slot], writes, visit);
+      if (node.root != operand.buffer) visit_slot(slots_[node.root], writes, visit);
+      if (nodes_[node.root].first_view != kNone) visit_views(operand.buffer, writes, visit);
+    }
+  }
   // Notes the accesses of `instr`, which stands at `index` of the list.
   void record(const Instr& instr, std::size_t index);
 
-  // The latest accesses of a buffer (not a view), parts included, that later ones must wait for.
-  Clock outstanding(std::uint32_t root) const;
+  // Visits the latest accesses of a buffer that is no view, parts included, as conflicts() does.
+  template <class Visit>
+  void outstanding(std::uint32_t root, Visit&& visit) const {
+    visit_slot(slots_[root], true, visit);
+    if (nodes_[root].first_view != kNone) visit_views(root, true, visit);
+  }
   // Whether all of the buffer has been written: itself, its parent, or all views of one partition.
   bool written(std::uint32_t buffer) const;
   std::uint32_t root(std::uint32_t buffer) const { return nodes_[buffer].root; }
 
  private:
-  struct Slot {     // what happened to a buffer, or to one part of it
-    Clock readers;  // since the latest write
-    std::int32_t writer = 0;
-    Stream writer_stream{};
+  // What happened to a buffer, or to one part of it: the latest write and, of the reads since, the
+  // latest on one stream; reads on further streams stand in more_readers_.
+  struct Slot {
+    std::int32_t writer = 0, reader = 0;
+    Stream writer_stream{}, reader_stream{};
+    std::uint32_t more = kNone;
+  };
+  struct View {
+    std::uint32_t slot = 0;
     std::uint16_t partition = 0, part = 0;
-    std::uint32_t next_view = kNone;  // further slot of the same parent
+    std::uint32_t next = kNone;  // of the same parent, a different part
   };
   struct Node {
     std::uint32_t root = 0, slot = 0;
-    std::uint32_t first_view = kNone;  // of a parent: its views' slots
-    bool partitions = false;           // of a parent: there are views of more than one partition
+    std::uint32_t first_view = kNone;  // of a parent
+    bool partitions = false;           // of a parent: its views belong to more than one partition
   };
 
+  template <class Visit>
+  void visit_slot(const Slot& slot, bool writes, Visit&& visit) const {
+    visit(slot.writer_stream, slot.writer);
+    if (!writes) return;
+    visit(slot.reader_stream, slot.reader);
+    if (slot.more == kNone) return;
+    for (int s = 0; s < kStreams; ++s) visit(static_cast<Stream>(s), more_readers_[slot.more][s]);
+  }
+  template <class Visit>
+  void visit_views(std::uint32_t buffer, bool writes, Visit&& visit) const {
+    const Node& root = nodes_[nodes_[buffer].root];
+    const bool is_root = nodes_[buffer].root == buffer;
+    if (!is_root && !root.partitions) return;
+    const std::uint16_t own = program_.buffers[buffer].partition;
+    for (std::uint32_t v = root.first_view; v != kNone; v = views_[v].next)
+      if (is_root || views_[v].partition != own) visit_slot(slots_[views_[v].slot], writes, visit);
+  }
+
   void add_view(std::uint32_t buffer, const BufferSpec& spec);
+  void add_reader(Slot& slot, Stream stream, std::int32_t count);
+  void clear_readers(Slot& slot);
   bool partition_written(std::uint32_t first_view, std::uint16_t partition) const;
-  static void conflict(const Slot& slot, bool writes, Clock& conflicts);
 
   const Program& program_;
   std::vector<Node> nodes_;
   std::vector<Slot> slots_;
+  std::vector<View> views_;
+  std::vector<std::array<std::int32_t, kStreams>> more_readers_;
 };
 
 }  // namespace trainyard
