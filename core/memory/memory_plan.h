@@ -5,7 +5,8 @@
 
 namespace trainyard {
 
-// Gives every buffer its arena offset (256-byte aligned) and sets persistent_bytes and
+// Gives every buffer in use its arena offset (256-byte aligned; -1 for transient ones that no
+// instruction touches) and sets persistent_bytes and
 // arena_bytes. Persistent buffers lie first; transient ones share memory only when every use of
 // the earlier is known to have ended before the first write of the later, by streams and waits.
 void plan_memory(Program& program);

@@ -20,11 +20,11 @@ class ReleaseRule {
  public:
   ReleaseRule(const Program& program, const AccessTracker& accesses)
       : program_(program), accesses_(accesses), lives_(program.buffers.size()) {
-    for (std::uint32_t b = 0; b < lives_.size(); ++b)
+    const std::vector<UseSpan> spans = use_spans(program);
+    for (std::uint32_t b = 0; b < lives_.size(); ++b) {
       lives_[b].transient = !program.buffer_types[program.buffers[b].type].persistent;
-    for (std::uint32_t i = 0; i < program.code.size(); ++i)
-      for (const Operand operand : operands_of(program, program.code[i]))
-        lives_[accesses.root(operand.buffer)].last_use = i;
+      lives_[b].last_use = spans[b].last;
+    }
   }
 
   // To be called for each instruction in list order, before the two below.
@@ -32,13 +32,15 @@ class ReleaseRule {
     if (instr.stream != Stream::compute || instr.pass == kNone || instr.pass == pass_) return;
     pass_ = instr.pass;
     for (Release& release : releases_) {
+      if (release.one_pass_ago != Clock{}) release.heeded = false;
       release.due.merge(release.one_pass_ago);
       release.one_pass_ago = release.this_pass;
       release.this_pass = {};
     }
   }
 
-  // What `instr` must wait for because it takes memory; none if it takes none.
+  // What `instr` must wait for because it takes memory; none if it takes none, or if an earlier
+  // instruction of its stream has waited.
   const Clock* take(const Instr& instr) {
     bool takes = false;
     for (const Operand operand : operands_of(program_, instr)) {
@@ -48,7 +50,9 @@ class ReleaseRule {
       life.taken = takes = true;
       life.taker = instr.stream;
     }
-    return takes ? &of(instr.stream).due : nullptr;
+    if (!takes || of(instr.stream).heeded) return nullptr;
+    of(instr.stream).heeded = true;
+    return &of(instr.stream).due;
   }
 
   // Notes the last uses that `instr`, already recorded, makes at `index`.
@@ -64,12 +68,13 @@ class ReleaseRule {
 
  private:
   struct Life {
-    std::uint32_t last_use = 0;
+    std::uint32_t last_use = kNone;
     bool transient = false, taken = false;
     Stream taker{};
   };
   struct Release {
     Clock this_pass, one_pass_ago, due;
+    bool heeded = true;
   };
   Release& of(Stream stream) { return releases_[static_cast<std::size_t>(stream)]; }
 
@@ -129,10 +134,11 @@ class WaitDerivation {
       member.waits = {kNone, kNone};
     }
     if (missing) wait(group, index, needed, start);
-    if (missing || group.size() > 1)
+    if (missing || group.size() > 1) {
       progress_.append(group, start);
-    else
+    } else {
       progress_.append(group[0].stream);
+    }
   }
 
   // The fewest waits that imply all that is needed: from the latest on, as only a later
@@ -142,7 +148,7 @@ class WaitDerivation {
     std::size_t found = 0, kept = 0;
     for (int s = 0; s < kStreams; ++s)
       if (needed.at[s] != 0) counts[found++] = needed.at[s];
-    std::sort(counts.begin(), counts.begin() + found, std::greater<>());
+    if (found > 1) std::sort(counts.begin(), counts.begin() + found, std::greater<>());
     for (std::size_t c = 0; c < found; ++c) {
       const auto instr = static_cast<std::uint32_t>(counts[c] - 1);
       if (start[program_.code[instr].stream] >= counts[c]) continue;

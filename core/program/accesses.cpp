@@ -4,6 +4,17 @@
 
 namespace trainyard {
 
+std::vector<UseSpan> use_spans(const Program& program) {
+  std::vector<UseSpan> spans(program.buffers.size());
+  for (std::uint32_t i = 0; i < program.code.size(); ++i)
+    for (const Operand operand : operands_of(program, program.code[i])) {
+      UseSpan& span = spans[root_of(program, operand.buffer)];
+      if (!span.used()) span.first = i;
+      span.last = i;
+    }
+  return spans;
+}
+
 AccessTracker::AccessTracker(const Program& program)
     : program_(program), nodes_(program.buffers.size()), slots_(program.buffers.size()) {
   for (std::uint32_t b = 0; b < program.buffers.size(); ++b) {

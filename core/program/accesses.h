@@ -12,6 +12,19 @@ inline std::span<const Operand> operands_of(const Program& program, const Instr&
   return {program.operands.data() + instr.first_operand, instr.operands};
 }
 
+inline std::uint32_t root_of(const Program& program, std::uint32_t buffer) {
+  const std::uint32_t parent = program.buffers[buffer].parent;
+  return parent == kNone ? buffer : parent;
+}
+
+// First and last instruction of the list that touch a buffer or a part of it; kNone if none does.
+struct UseSpan {
+  std::uint32_t first = kNone, last = kNone;
+  bool used() const { return first != kNone; }
+};
+// One per buffer; views have none of their own.
+std::vector<UseSpan> use_spans(const Program& program);
+
 // Follows the operands of a program in list order and tells which earlier instructions an access
 // conflicts with: a read with the latest write, a write with the latest write and the reads since.
 // Views conflict with their parent, with the same part of it, and with views of other partitions.

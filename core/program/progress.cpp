@@ -2,12 +2,6 @@
 
 namespace trainyard {
 
-std::span<const Instr> group_at(std::span<const Instr> code, std::size_t first) {
-  std::size_t end = first + 1;
-  while (end < code.size() && (code[end - 1].flags & kGroupedWithNext) != 0) ++end;
-  return code.subspan(first, end - first);
-}
-
 Progress::Progress(const Program& program) {
   reserve(program.code.size());
   const std::span<const Instr> code(program.code);
@@ -35,12 +29,6 @@ std::uint32_t Progress::remember(const Clock& clock) {
   return static_cast<std::uint32_t>(snapshots_.size() - 1);
 }
 
-void Progress::append(Stream stream) {
-  entries_.emplace_back(last(stream).snapshot, stream, false);
-  last(stream).count = static_cast<std::int32_t>(entries_.size());
-  if (stream == Stream::host) block_issue(next(stream));
-}
-
 void Progress::append(std::span<const Instr> group, const Clock& start) {
   const std::uint32_t snapshot = remember(start);
   if (group.size() == 1) {
@@ -63,13 +51,6 @@ void Progress::block_issue(const Clock& end) {
     known.merge(end);
     stream.snapshot = remember(known);
   }
-}
-
-Clock Progress::next(Stream stream) const {
-  const Last& last = last_[static_cast<std::size_t>(stream)];
-  Clock clock = snapshots_[last.snapshot];
-  clock.raise(stream, last.count);
-  return clock;
 }
 
 Clock Progress::start(std::size_t instr) const {

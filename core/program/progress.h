@@ -33,7 +33,11 @@ struct alignas(16) Clock {
 };
 
 // The instructions that start and end together from `first` on: one, or a send/recv group.
-std::span<const Instr> group_at(std::span<const Instr> code, std::size_t first);
+inline std::span<const Instr> group_at(std::span<const Instr> code, std::size_t first) {
+  std::size_t end = first + 1;
+  while (end < code.size() && (code[end - 1].flags & kGroupedWithNext) != 0) ++end;
+  return code.subspan(first, end - first);
+}
 
 // For each instruction of a program, which ones are known to have ended before it starts: by
 // stream order, by waits, and because work on Stream::host blocks the issue of all that follows.
@@ -46,13 +50,22 @@ class Progress {
 
   void reserve(std::size_t instructions) { entries_.reserve(instructions); }
   // Appends the next instruction, which waits for nothing beyond stream and issue order.
-  void append(Stream stream);
+  void append(Stream stream) {
+    entries_.emplace_back(last(stream).snapshot, stream, false);
+    last(stream).count = static_cast<std::int32_t>(entries_.size());
+    if (stream == Stream::host) block_issue(next(stream));
+  }
   // Appends the next instruction or group, with what is known when it starts.
   void append(std::span<const Instr> group, const Clock& start);
 
   std::size_t size() const { return entries_.size(); }
   // What is known when the next instruction on `stream` starts, without its waits.
-  Clock next(Stream stream) const;
+  Clock next(Stream stream) const {
+    const Last& last = last_[static_cast<std::size_t>(stream)];
+    Clock clock = snapshots_[last.snapshot];
+    clock.raise(stream, last.count);
+    return clock;
+  }
   Clock start(std::size_t instr) const;  // what has ended when `instr` starts
   Clock end(std::size_t instr) const;    // … when it has ended, itself included
   bool ordered(std::size_t earlier, std::size_t later) const {
