@@ -154,7 +154,7 @@ class Rendezvous {
   void compare(std::uint32_t a, std::uint32_t b) {
     const Instr &x = instr(events_[a]), &y = instr(events_[b]);
     if (x.bytes != y.bytes)
-      violations_.push_back(fmt::format("{} has {} bytes, {} has {}", where(a), x.bytes.value,
+      violations_.push_back(fmt::format("{} has {} bytes, {} has {} bytes", where(a), x.bytes.value,
                                         where(b), y.bytes.value));
     if (dtype(a) != dtype(b))
       violations_.push_back(fmt::format("{} has {}, {} has {}", where(a), dtype_name(dtype(a)),

@@ -6,9 +6,9 @@
 
 #include "core/memory/memory_plan.h"
 #include "core/plan/waits.h"
-#include "core/program/accesses.h"
 #include "tests/core/program/pipeline_program.h"
 #include "tests/core/program/program_builder.h"
+#include "tests/core/program/textbook.h"
 
 namespace trainyard {
 namespace {
@@ -52,21 +52,29 @@ TEST(Validate, AcceptsOneForwardOneBackward) {
       EXPECT_THAT(check_planned(pipeline(stages, micro_batches)), IsEmpty());
 }
 
-// The waits are the fewest, so without any one of them something is unordered.
+// Waits that only let memory be used again may go when the memory plan does not use it; the
+// quadratic definitions tell them from the rest.
 TEST(Validate, MissesNoDeletedWait) {
   const std::vector<Program> programs = pipeline(3, 4);
-  int deleted = 0;
+  int found = 0, harmless = 0;
   for (std::size_t stage = 0; stage < programs.size(); ++stage) {
     for (std::size_t k = 0; k < 2 * programs[stage].code.size(); ++k) {
       std::vector<Program> mutated = programs;
       std::uint32_t& wait = mutated[stage].code[k / 2].waits[k % 2];
       if (wait == kNone) continue;
       wait = kNone;
-      ++deleted;
-      ASSERT_THAT(check_planned(mutated), Not(IsEmpty())) << stage << ", " << k / 2;
+      if (!check_planned(mutated).empty()) {
+        ++found;
+        continue;
+      }
+      ++harmless;
+      const Textbook textbook(mutated[stage]);
+      ASSERT_TRUE(textbook.all_conflicts_ordered()) << stage << ", " << k / 2;
+      ASSERT_GE(textbook.shared_memory(), 0) << stage << ", " << k / 2;
     }
   }
-  EXPECT_GT(deleted, 200);
+  EXPECT_GT(found, 200);
+  EXPECT_LT(harmless, found / 20);
 }
 
 TEST(Validate, NamesBothInstructionsAndTheBufferOfAMissingWait) {
@@ -224,7 +232,7 @@ TEST(Validate, NamesTheCycleOfADeadlockUnderRendezvousSends) {
             "instruction 2 (recv pipeline-1 tag 7, F0.0)\n"
             "  stage 0, instruction 2 (recv pipeline-1 tag 7, F0.0) of in#1 waits for stage 0, "
             "instruction 1 (send pipeline+1 tag 7, F0.0)\n"
-            "stage   0 | [F0]      B0\n"
+            "stage   0 | [F0]           B0\n"
             "stage   1 |      F0   B0\n");
 }
 
@@ -297,9 +305,9 @@ TEST(Validate, NeedsAProgramForEveryStage) {
 // PipeDream-Flush (Narayanan et al., arXiv 2104.04473, Figure 4 top half) with one slot a pass.
 TEST(ScheduleTable, ReadsAsTheFigureOf1F1B) {
   EXPECT_EQ(schedule_table(set_of(pipeline(4, 8))),
-            "stage   0 | F0 F1 F2 F3             B0 F4 B1 F5 B2 F6 B3 F7 B4    B5    B6    B7\n"
+            "stage   0 | F0 F1 F2 F3          B0 F4 B1 F5 B2 F6 B3 F7 B4    B5    B6    B7\n"
             "stage   1 |    F0 F1 F2       B0 F3 B1 F4 B2 F5 B3 F6 B4 F7 B5    B6    B7\n"
-            "stage   2 |       F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6    B7\n"
+            "stage   2 |       F0 F1    B0 F2 B1 F3 B2 F4 B3 F5 B4 F6 B5 F7 B6    B7\n"
             "stage   3 |          F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5 F6 B6 F7 B7\n");
 }
 

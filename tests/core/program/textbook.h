@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/program/accesses.h"
 #include "core/program/progress.h"
 #include "tests/core/program/program_builder.h"
 
@@ -36,7 +37,39 @@ class Textbook {
     return false;
   }
 
+  bool all_conflicts_ordered() const {
+    for (std::size_t j = 0; j < p_.code.size(); ++j)
+      for (std::size_t i = 0; i < j; ++i)
+        if (conflict(i, j) && !ordered(i, j)) return false;
+    return true;
+  }
+  // Pairs of buffers that share memory; -1 if the uses of one may overlap those of the other.
+  int shared_memory() const {
+    std::vector<std::vector<std::size_t>> uses(p_.buffers.size());
+    for (std::size_t i = 0; i < p_.code.size(); ++i)
+      for (const Operand o : operands(i)) uses[root_of(p_, o.buffer)].push_back(i);
+    const auto all_before = [&](std::size_t a, std::size_t b) {
+      for (const std::size_t i : uses[a])
+        for (const std::size_t j : uses[b])
+          if (!ordered(i, j)) return false;
+      return true;
+    };
+    int pairs = 0;
+    for (std::uint32_t a = 0; a < uses.size(); ++a) {
+      for (std::uint32_t b = 0; b < a; ++b) {
+        if (uses[a].empty() || uses[b].empty() || !bytes_in_common(a, b)) continue;
+        if (!all_before(a, b) && !all_before(b, a)) return -1;
+        ++pairs;
+      }
+    }
+    return pairs;
+  }
+
  private:
+  bool bytes_in_common(std::uint32_t a, std::uint32_t b) const {
+    const Bytes x = p_.buffers[a].offset, y = p_.buffers[b].offset;
+    return x < y + p_.buffer_size(b) && y < x + p_.buffer_size(a);
+  }
   std::bitset<512> mates(std::size_t q) const {
     std::bitset<512> result;
     std::size_t first = q;
