@@ -40,10 +40,9 @@ double model_flops_per_token(const Model& m, std::int64_t sequence, FlopConventi
   const double h = static_cast<double>(m.hidden);
   const double projections =
       h * static_cast<double>(m.qkv_width() + m.query_width() + m.fc1_width() + m.ffn);
-  const double full_keys =
-      static_cast<double>(m.window > 0 ? std::min(m.window, sequence) : sequence);
-  const double keys =
-      convention == FlopConvention::full ? full_keys : mean_causal_keys(sequence, m.window);
+  const double causal = mean_causal_keys(sequence, m.window);
+  const double full = static_cast<double>(sequence) * causal / mean_causal_keys(sequence, 0);
+  const double keys = convention == FlopConvention::full ? full : causal;
   const double attention = 2 * keys * static_cast<double>(m.query_width());
   const double logits = h * static_cast<double>(m.vocab);
   // 2 FLOPs a multiply-add, forward once and backward twice.

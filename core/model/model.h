@@ -43,7 +43,7 @@ enum class FlopConvention : std::uint8_t {
 };
 
 // Model FLOPs (no recompute) of forward + backward for one token, s = sequence. A sliding window
-// of w keys counts as min(s, w) keys per query (`full`) or its exact unmasked area (`causal`).
+// counts in proportion to the unmasked area it leaves, by either convention.
 double model_flops_per_token(const Model& model, std::int64_t sequence, FlopConvention convention);
 
 // Mean number of unmasked keys a query attends to: (s+1)/2 for causal, less with a window.

@@ -53,6 +53,16 @@ TEST(ModelFlops, CausalCountsOnlyUnmaskedKeys) {
   EXPECT_NEAR(full - causal, 12 * 96 * 12288 * (2048 - 1024.5), 1);
 }
 
+// A window of half the sequence leaves 3/4 of the causal area: 1 - (1 - 1/2)^2.
+TEST(ModelFlops, AWindowCountsByTheAreaItLeaves) {
+  Model m = gpt3();
+  const double whole = model_flops_per_token(m, 2048, FlopConvention::full);
+  m.window = 1024;
+  const double attention = 12.0 * 96 * 12288 * 2048;
+  EXPECT_NEAR((whole - model_flops_per_token(m, 2048, FlopConvention::full)) / attention, 0.25,
+              1e-3);
+}
+
 // 151,936 rows need no padding for two ranks (Megatron-Bridge 5353 padded them twice).
 TEST(VocabularyPadding, RoundsUpOnce) {
   EXPECT_EQ(padded_vocab(50257, 1, 128), 50304);
