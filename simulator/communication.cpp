@@ -50,7 +50,7 @@ CommunicationSpecs::CommunicationSpecs(const ProgramSet& programs)
 }
 
 CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs& specs,
-                                       const Topology& topology, const Costs& costs,
+                                       const RankTopology& topology, const Costs& costs,
                                        const CostScale& scale)
     : shapes_(topology.shapes().size()), routes_(topology.routes().size()) {
   collectives_.resize(specs.collectives.size() * shapes_);

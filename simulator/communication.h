@@ -6,7 +6,7 @@
 #include "core/config/job.h"
 #include "core/program/program.h"
 #include "simulator/costs.h"
-#include "simulator/topology.h"
+#include "simulator/rank_topology.h"
 
 namespace trainyard {
 
@@ -32,7 +32,7 @@ struct CommunicationSpecs {
 // models', both scaled. One look-up a use.
 class CommunicationTimes {
  public:
-  CommunicationTimes(const Job& job, const CommunicationSpecs& specs, const Topology& topology,
+  CommunicationTimes(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,
                      const Costs& costs, const CostScale& scale);
   std::int64_t collective(std::uint32_t spec, std::uint32_t shape) const {
     return collectives_[spec * shapes_ + shape];

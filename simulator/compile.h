@@ -14,7 +14,7 @@ struct CompileInputs {
   const Job& job;
   const CommunicationSpecs& specs;
   const CommunicationTimes& times;
-  const Topology& topology;
+  const RankTopology& topology;
   const CostScale& scale;
 };
 

@@ -39,7 +39,7 @@ Disturbances::Disturbances(const Job& job, const Mesh& mesh, const Placement& pl
   const std::uint64_t stream = random_stream(job.seed, "jitter");
   for (const Fault& fault : job.faults) {
     for (std::int32_t r = 0; r < mesh.size(); ++r) {
-      const RankId rank(r);
+      const RankId rank{r};
       const bool everyone = fault.rank < 0 && fault.node < 0;
       if (everyone || fault.rank == r ||
           (fault.node >= 0 && placement.node(rank) == NodeId(fault.node)))

@@ -106,10 +106,10 @@ class Pricing {
   bool measured(std::uint32_t pass) const { return passes_[pass].given(); }
 
  private:
-  // Loading is counted in sequences of 4-byte tokens.
+  // A sequence is its tokens and the one to predict after the last, 4 bytes each.
   Time load_time(Bytes bytes) const {
-    const double sequences =
-        static_cast<double>(bytes.value) / (4.0 * static_cast<double>(job_.batch.sequence_length));
+    const double sequences = static_cast<double>(bytes.value) /
+                             (4.0 * static_cast<double>(job_.batch.sequence_length + 1));
     return microseconds(sequences * job_.cluster.node.load_sequence_us);
   }
 

@@ -14,7 +14,7 @@ Coord at(std::int32_t tensor, std::int32_t data, std::int32_t stage) {
 }
 
 // All that the times of one rank depend on, besides its program and those it meets.
-void append_key(const Topology& topology, const Coord& coord, std::vector<std::uint32_t>& key) {
+void append_key(const RankTopology& topology, const Coord& coord, std::vector<std::uint32_t>& key) {
   for (const Group group : {Group::tensor, Group::pipeline, Group::embedding, Group::model})
     key.push_back(topology.shape(group, coord));
   const RankId rank = topology.mesh().rank(coord);
@@ -22,7 +22,7 @@ void append_key(const Topology& topology, const Coord& coord, std::vector<std::u
     key.push_back(topology.route(rank, steps));
 }
 
-bool lanes_alike(const Topology& topology, std::int32_t data) {
+bool lanes_alike(const RankTopology& topology, std::int32_t data) {
   const Mesh& mesh = topology.mesh();
   for (std::int32_t s = 0; s < mesh.size(Axis::pipeline); ++s) {
     std::vector<std::uint32_t> first;
@@ -37,8 +37,8 @@ bool lanes_alike(const Topology& topology, std::int32_t data) {
 }
 
 // Equal for data coordinates that behave alike; a disturbed one is like no other.
-std::vector<std::uint32_t> replica_key(const Topology& topology, const Disturbances& disturbances,
-                                       std::int32_t data) {
+std::vector<std::uint32_t> replica_key(const RankTopology& topology,
+                                       const Disturbances& disturbances, std::int32_t data) {
   const Mesh& mesh = topology.mesh();
   std::vector<std::uint32_t> key;
   for (std::int32_t s = 0; s < mesh.size(Axis::pipeline); ++s)
@@ -56,7 +56,7 @@ Coord Layout::coord(std::int32_t stage, std::int32_t island, std::int32_t lane) 
   return at(lane, replicas[static_cast<std::size_t>(island)], stage);
 }
 
-Layout make_layout(const Topology& topology, const Disturbances& disturbances, bool fold) {
+Layout make_layout(const RankTopology& topology, const Disturbances& disturbances, bool fold) {
   Layout layout;
   layout.mesh = topology.mesh();
   layout.stages = layout.mesh.size(Axis::pipeline);

@@ -4,7 +4,7 @@
 
 #include "core/mesh/mesh.h"
 #include "simulator/disturbance.h"
-#include "simulator/topology.h"
+#include "simulator/rank_topology.h"
 
 namespace trainyard {
 
@@ -29,6 +29,6 @@ struct Layout {
 // Every rank its own lane, or as few lanes as can be proven enough: tensor coordinates are folded
 // when no rank is disturbed and their groups and routes are alike, data coordinates when all of
 // that is alike between them.
-Layout make_layout(const Topology& topology, const Disturbances& disturbances, bool fold);
+Layout make_layout(const RankTopology& topology, const Disturbances& disturbances, bool fold);
 
 }  // namespace trainyard

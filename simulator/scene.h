@@ -6,8 +6,8 @@
 #include "simulator/costs.h"
 #include "simulator/disturbance.h"
 #include "simulator/layout.h"
+#include "simulator/rank_topology.h"
 #include "simulator/simulation.h"
-#include "simulator/topology.h"
 
 namespace trainyard {
 
@@ -18,7 +18,7 @@ struct Scene {
   Scene(const Scene&) = delete;
   Scene& operator=(const Scene&) = delete;
 
-  Topology topology;
+  RankTopology topology;
   Disturbances disturbances;
   Layout layout;
   CommunicationSpecs specs;

@@ -1,4 +1,4 @@
-#include "simulator/topology.h"
+#include "simulator/rank_topology.h"
 
 #include <algorithm>
 #include <set>
@@ -18,7 +18,7 @@ std::uint16_t intern(std::vector<T>& list, const T& value) {
 
 }  // namespace
 
-Topology::Topology(const Job& job, const ProgramSet& programs)
+RankTopology::RankTopology(const Job& job, const ProgramSet& programs)
     : mesh_(job.mesh()), placement_(job.placement()) {
   check(mesh_.size(Axis::context) == 1 && mesh_.size(Axis::expert) == 1,
         "the executor has no context or expert axis yet");
@@ -34,7 +34,7 @@ Topology::Topology(const Job& job, const ProgramSet& programs)
   for (const std::int32_t step : steps) add_routes(step);
 }
 
-std::size_t Topology::instance(Group group, const Coord& coord) const {
+std::size_t RankTopology::instance(Group group, const Coord& coord) const {
   const auto t = static_cast<std::size_t>(coord[Axis::tensor]);
   const auto d = static_cast<std::size_t>(coord[Axis::data]);
   const auto s = static_cast<std::size_t>(coord[Axis::pipeline]);
@@ -54,7 +54,7 @@ std::size_t Topology::instance(Group group, const Coord& coord) const {
   }
 }
 
-void Topology::add_group(Group group, const Cluster& cluster) {
+void RankTopology::add_group(Group group, const Cluster& cluster) {
   auto& shapes = shape_of_[static_cast<std::size_t>(group)];
   constexpr std::uint16_t kUnset = UINT16_MAX;
   for (std::int32_t r = 0; r < mesh_.size(); ++r) {
@@ -70,17 +70,17 @@ void Topology::add_group(Group group, const Cluster& cluster) {
   }
 }
 
-std::int32_t Topology::cyclic(std::int32_t steps) const {
+std::int32_t RankTopology::cyclic(std::int32_t steps) const {
   const std::int32_t stages = mesh_.size(Axis::pipeline);
   return ((steps % stages) + stages) % stages;
 }
 
-void Topology::add_routes(std::int32_t steps) {
+void RankTopology::add_routes(std::int32_t steps) {
   const auto ranks = static_cast<std::size_t>(mesh_.size());
   std::vector<std::int32_t> leaving;  // of each node
   std::vector<bool> leaves(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
-    const RankId rank(static_cast<std::int32_t>(r));
+    const RankId rank{static_cast<std::int32_t>(r)};
     const auto node = static_cast<std::size_t>(placement_.node(rank));
     if (node >= leaving.size()) leaving.resize(node + 1);
     const RankId peer = mesh_.neighbour(rank, Axis::pipeline, steps);
@@ -96,12 +96,12 @@ void Topology::add_routes(std::int32_t steps) {
   }
 }
 
-std::uint32_t Topology::shape(Group group, const Coord& coord) const {
+std::uint32_t RankTopology::shape(Group group, const Coord& coord) const {
   const auto& shapes = shape_of_[static_cast<std::size_t>(group)];
   return shapes.empty() ? 0 : shapes[instance(group, coord)];
 }
 
-std::uint32_t Topology::route(RankId sender, std::int32_t steps) const {
+std::uint32_t RankTopology::route(RankId sender, std::int32_t steps) const {
   const auto found = route_of_.find(cyclic(steps));
   return found == route_of_.end() ? 0 : found->second[static_cast<std::size_t>(index(sender))];
 }

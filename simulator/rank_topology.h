@@ -12,9 +12,9 @@ namespace trainyard {
 
 // Where one group or pipeline neighbour differs from another, as far as its time depends on it:
 // the distinct group shapes and routes of a job, and which group and rank has which.
-class Topology {
+class RankTopology {
  public:
-  Topology(const Job& job, const ProgramSet& programs);
+  RankTopology(const Job& job, const ProgramSet& programs);
 
   const Mesh& mesh() const { return mesh_; }
   const Placement& placement() const { return placement_; }
