@@ -11,9 +11,9 @@ namespace {
 // Index of `value` in `list`, appended if it is new. The lists stay short.
 template <class T>
 std::uint16_t intern(std::vector<T>& list, const T& value) {
-  const auto found = std::find(list.begin(), list.end(), value);
-  if (found == list.end()) list.push_back(value);
-  return static_cast<std::uint16_t>(found - list.begin());
+  const auto at = std::find(list.begin(), list.end(), value) - list.begin();
+  if (at == std::ssize(list)) list.push_back(value);
+  return static_cast<std::uint16_t>(at);
 }
 
 }  // namespace
