@@ -1,0 +1,49 @@
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <vector>
+
+#include "core/config/job.h"
+#include "core/program/program.h"
+#include "simulator/costs.h"
+#include "simulator/rank_topology.h"
+
+namespace trainyard {
+
+struct CollectiveSpec {
+  Op op{};
+  Group group{};
+  Bytes bytes;
+  auto operator<=>(const CollectiveSpec&) const = default;
+};
+
+inline constexpr std::uint32_t kFreeCollective = 0;  // takes no time
+
+// The distinct collectives and messages of a job's programs.
+struct CommunicationSpecs {
+  explicit CommunicationSpecs(const ProgramSet& programs);
+
+  std::vector<CollectiveSpec> collectives;  // the first one is kFreeCollective
+  std::vector<Bytes> messages;
+  std::vector<std::vector<std::uint32_t>> of;  // [stage][instruction]; kNone: no communication
+};
+
+// What each of them takes for each distinct group shape and route: measured times first, then the
+// models', both scaled. One look-up a use.
+class CommunicationTimes {
+ public:
+  CommunicationTimes(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,
+                     const Costs& costs, const CostScale& scale);
+  std::int64_t collective(std::uint32_t spec, std::uint32_t shape) const {
+    return collectives_[spec * shapes_ + shape];
+  }
+  std::int64_t message(std::uint32_t message, std::uint32_t route) const {
+    return messages_[message * routes_ + route];
+  }
+
+ private:
+  std::size_t shapes_, routes_;
+  std::vector<std::int64_t> collectives_, messages_;  // ns
+};
+
+}  // namespace trainyard

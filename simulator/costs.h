@@ -1,0 +1,38 @@
+#pragma once
+#include "core/config/job.h"
+#include "core/program/program.h"
+#include "simulator/timing.h"
+
+namespace trainyard {
+
+// How a message travels from one rank to another.
+struct Route {
+  bool same_node = true;
+  std::int32_t concurrent = 1;  // messages of the same pattern that leave the node together
+  auto operator<=>(const Route&) const = default;
+};
+
+// What work costs on a cluster whose ranks do nothing else, before scales and measured times.
+// The seam between the executor and the models of kernels and collectives.
+class Costs {
+ public:
+  virtual ~Costs() = default;
+  virtual Time kernel(const KernelSpec& kernel) const = 0;
+  virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
+  virtual Time transfer(Bytes bytes, const Route& route) const = 0;
+};
+
+// The kernel profile and NCCL model of the job's cluster.
+class ModelCosts final : public Costs {
+ public:
+  explicit ModelCosts(const Job& job);
+  Time kernel(const KernelSpec& kernel) const override;
+  Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
+  Time transfer(Bytes bytes, const Route& route) const override;
+
+ private:
+  KernelTimer kernels_;
+  CollectiveTimer collectives_;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,65 @@
+#include "simulator/crossing.h"
+
+#include <algorithm>
+
+namespace trainyard {
+
+Crossings::Crossings(const Scene& scene)
+    : scene_(scene), lanes_(static_cast<std::size_t>(scene.layout.lanes)) {
+  std::uint32_t count = 0, world = 0;
+  for (const CompiledProgram& program : scene.programs) {
+    data_.push_back(count);
+    const auto collectives = [&](Group group) {
+      return static_cast<std::uint32_t>(
+          program.collectives[static_cast<std::size_t>(group)].size());
+    };
+    count += collectives(Group::data);
+    world = std::max(world, collectives(Group::world));
+  }
+  world_ = count;
+  if (scene.layout.islands() > 1) {
+    arrived_.resize(count + world);
+    ends_.resize((count + world) * lanes_);
+    last_.resize((count + world) * lanes_);
+  }
+}
+
+std::uint32_t Crossings::expected(std::uint32_t id) const {
+  const Layout& layout = scene_.layout;
+  return static_cast<std::uint32_t>(layout.islands() * (id >= world_ ? layout.stages : 1));
+}
+
+bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t island,
+                       std::span<const std::int64_t> ready) {
+  const std::uint32_t at = id(op, stage);
+  const auto latest = row(ends_, at);
+  const auto last = row(last_, at);
+  const bool first = arrived_[at]++ == 0;
+  std::int32_t from = 0;  // the lane that counts for all lanes of a world collective
+  if (op.group == Group::world)
+    from = static_cast<std::int32_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
+  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+    const std::int32_t source = op.group == Group::world ? from : static_cast<std::int32_t>(lane);
+    const std::int64_t time = ready[static_cast<std::size_t>(source)];
+    const Member member{stage, island, source};
+    if (first || time > latest[lane] || (time == latest[lane] && member < last[lane])) {
+      latest[lane] = time;
+      last[lane] = member;
+    }
+  }
+  if (arrived_[at] != expected(at)) return false;
+  finish(op, stage);
+  return true;
+}
+
+void Crossings::finish(const SharedOp& op, std::int32_t stage) {
+  const std::uint32_t at = id(op, stage);
+  const auto ends = row(ends_, at);
+  for (std::size_t lane = 0; lane < lanes_; ++lane) {
+    const Coord coord = scene_.layout.coord(stage, 0, static_cast<std::int32_t>(lane));
+    ends[lane] += scene_.times.collective(op.collective, scene_.topology.shape(op.group, coord));
+  }
+  arrived_[at] = kEnded;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,64 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "simulator/scene.h"
+
+namespace trainyard {
+
+// Collectives whose members are on several islands: those over the data axis and the world.
+// Islands only read this table while they run; arrivals are entered between rounds, and a
+// collective that all members have reached ends its own duration after the last of them.
+class Crossings {
+ public:
+  explicit Crossings(const Scene& scene);
+
+  // Whether collectives of `group` cross islands at all.
+  bool crosses(Group group) const {
+    return scene_.layout.islands() > 1 && (group == Group::data || group == Group::world);
+  }
+  std::uint32_t id(const SharedOp& op, std::int32_t stage) const {
+    return (op.group == Group::world ? world_ : data_[static_cast<std::size_t>(stage)]) +
+           op.sequence;
+  }
+  bool ended(std::uint32_t id) const { return arrived_[id] == kEnded; }
+  std::span<const std::int64_t> ends(std::uint32_t id) const { return row(ends_, id); }
+
+  // A rank that a gang's lane is: stage, island and lane.
+  struct Member {
+    std::int32_t stage, island, lane;
+    auto operator<=>(const Member&) const = default;
+  };
+  // The member that arrived last, as seen by `lane`; of several, the lowest.
+  Member last(std::uint32_t id, std::int32_t lane) const { return row(last_, id)[lane]; }
+
+  // Enters one gang; true if it was the last one missing.
+  bool arrive(const SharedOp& op, std::int32_t stage, std::int32_t island,
+              std::span<const std::int64_t> ready);
+
+ private:
+  static constexpr std::uint32_t kEnded = UINT32_MAX;
+
+  std::uint32_t expected(std::uint32_t id) const;
+  template <class T>
+  std::span<T> row(std::vector<T>& table, std::uint32_t id) const {
+    return {table.data() + id * lanes_, lanes_};
+  }
+  template <class T>
+  std::span<const T> row(const std::vector<T>& table, std::uint32_t id) const {
+    return {table.data() + id * lanes_, lanes_};
+  }
+  void finish(const SharedOp& op, std::int32_t stage);
+
+  const Scene& scene_;
+  std::size_t lanes_;
+  std::vector<std::uint32_t> data_;  // first id of each stage
+  std::uint32_t world_ = 0;          // first id
+  std::vector<std::uint32_t> arrived_;
+  std::vector<std::int64_t> ends_;  // until ended: the latest arrival
+  std::vector<Member> last_;
+};
+
+}  // namespace trainyard

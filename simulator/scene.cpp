@@ -1,0 +1,24 @@
+#include "simulator/scene.h"
+
+#include "core/error.h"
+
+namespace trainyard {
+
+Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& options,
+             const Costs& costs)
+    : topology(job, set),
+      disturbances(job, topology.mesh(), topology.placement()),
+      layout(make_layout(topology, disturbances, options.fold)),
+      specs(set),
+      times(job, specs, topology, costs, options.scale),
+      contention(job.cluster.gpu.collective_sm_slowdown) {
+  check(set.by_stage.size() == static_cast<std::size_t>(layout.stages), "{} programs for {} stages",
+        set.by_stage.size(), layout.stages);
+  const CompileInputs inputs{job, specs, times, topology, options.scale};
+  for (const auto& program : set.by_stage)
+    programs.push_back(
+        compile(*program, make_durations(job, *program, costs, options.scale), inputs));
+  match_peers(programs);
+}
+
+}  // namespace trainyard

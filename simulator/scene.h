@@ -1,0 +1,34 @@
+#pragma once
+#include <vector>
+
+#include "simulator/communication.h"
+#include "simulator/compile.h"
+#include "simulator/costs.h"
+#include "simulator/disturbance.h"
+#include "simulator/layout.h"
+#include "simulator/rank_topology.h"
+#include "simulator/simulation.h"
+
+namespace trainyard {
+
+// Everything about a run that does not change while it runs.
+struct Scene {
+  Scene(const Job& job, const ProgramSet& programs, const SimulationOptions& options,
+        const Costs& costs);
+  Scene(const Scene&) = delete;
+  Scene& operator=(const Scene&) = delete;
+
+  RankTopology topology;
+  Disturbances disturbances;
+  Layout layout;
+  CommunicationSpecs specs;
+  CommunicationTimes times;
+  std::vector<CompiledProgram> programs;  // by stage
+  double contention;                      // time of a GEMM beside a collective, relative
+
+  const CompiledProgram& program(std::int32_t stage) const {
+    return programs[static_cast<std::size_t>(stage)];
+  }
+};
+
+}  // namespace trainyard
