@@ -1,8 +1,22 @@
 #include "core/config/toml_reader.h"
 
+namespace trainyard {
+namespace {
+struct ParserGaveUp {};
+constexpr void parser_holds(bool condition) {
+  if (!condition) throw ParserGaveUp();
+}
+}  // namespace
+}  // namespace trainyard
+
+// toml++ 3.3 asserts what some broken files violate ("[#name]"), and assumes it when assertions
+// are off. Here a violated assertion is an exception in every build.
+#undef NDEBUG
+#define TOML_ASSERT(condition) ::trainyard::parser_holds(static_cast<bool>(condition))
 #define TOML_EXCEPTIONS 0  // errors come back as values
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <fstream>
@@ -64,6 +78,35 @@ void refuse_deep_keys(std::string_view text, const std::string& file) {
   }
 }
 
+bool parser_gives_up(std::string_view text) {
+  try {
+    static_cast<void>(toml::parse(text));
+  } catch (const ParserGaveUp&) {
+    return true;
+  }
+  return false;
+}
+
+// The line at which the parser gives up: the fewest first lines that make it do so.
+std::size_t line_of_surrender(std::string_view text) {
+  std::vector<std::size_t> ends;  // of the lines
+  for (std::size_t at = text.find('\n'); at < text.size(); at = text.find('\n', at + 1))
+    ends.push_back(at + 1);
+  const auto first = std::partition_point(ends.begin(), ends.end(), [&](std::size_t end) {
+    return !parser_gives_up(text.substr(0, end));
+  });
+  return static_cast<std::size_t>(first - ends.begin()) + 1;
+}
+
+toml::parse_result parse(std::string_view text, const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const ParserGaveUp&) {
+    throw ConfigError(fmt::format("{}:{}:1: syntax error: no key where one must stand", file,
+                                  line_of_surrender(text)));
+  }
+}
+
 std::string read_text(const std::filesystem::path& path) {
   const std::string name = path.string();
   std::error_code error;
@@ -92,7 +135,7 @@ Table read_toml(const std::filesystem::path& path) {
   const std::string file = path.string();
   const std::string text = read_text(path);
   refuse_deep_keys(text, file);
-  toml::parse_result result = toml::parse(text, file);
+  toml::parse_result result = parse(text, file);
   if (!result)
     throw ConfigError(fmt::format("{}: syntax error: {}",
                                   place(file, result.error().source()).text(),
@@ -105,7 +148,9 @@ Table read_toml(const std::filesystem::path& path) {
 
 std::optional<Value> parse_toml_value(std::string_view text, const Where& where) {
   if (text.find('\n') != std::string_view::npos) return std::nullopt;
-  toml::parse_result result = toml::parse("value = " + std::string(text));
+  const std::string line = "value = " + std::string(text);
+  if (parser_gives_up(line)) return std::nullopt;
+  toml::parse_result result = toml::parse(line);
   if (!result || result.table().size() != 1) return std::nullopt;
   Value value = convert(*result.table().get("value"), where.file);
   value.where = value.key = where;
