@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "core/error.h"
 #include "core/plan/validate.h"

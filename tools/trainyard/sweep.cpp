@@ -1,6 +1,6 @@
 #include "tools/trainyard/sweep.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "core/error.h"
 #include "tools/trainyard/command.h"

@@ -71,86 +71,85 @@ class TraceWriter {
       const auto rank = index(event.rank);
       if (seen[rank]) continue;
       seen[rank] = true;
-      line(fmt::format(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":)"
-                       R"("rank {} (stage {})"
+      name_track(rank, 0, "process_name",
+                 fmt::format("rank {} (stage {})", rank, program(event.rank).stage));
+      for (int stream = 0; stream < kStreams; ++stream)
+        name_track(rank, stream, "thread_name", stream_name(static_cast<Stream>(stream)));
     }
   }
-}
-})",
-                       rank, rank, program(event.rank).stage));
-for (int stream = 0; stream < kStreams; ++stream)
-  line(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":)"
-                   R"("{}"}}}})",
-                   rank, stream, stream_name(static_cast<Stream>(stream))));
-}
-}
 
-// Microseconds with every nanosecond.
-static std::string stamp(Time time) {
-  return fmt::format("{}.{:03}", time.value / 1000, time.value % 1000);
-}
-
-void slice(const TraceEvent& event) {
-  const Program& code = program(event.rank);
-  const Instr& instr = code.code[event.instr];
-  std::string args = fmt::format(R"("instruction":{})", event.instr);
-  std::string name(op_name(instr.op));
-  if (instr.op == Op::kernel) {
-    const KernelSpec& kernel = code.kernels[instr.what];
-    name = kernel_info(kernel.kind).name;
-    args += fmt::format(R"(,"shape":[{}],"flops":{})", fmt::join(kernel.shape, ","), kernel.flops);
-  } else if (instr.bytes.value > 0) {
-    args += fmt::format(R"(,"group":"{}","bytes":{})", group_name(instr.group), instr.bytes.value);
+  void name_track(std::int64_t rank, int stream, std::string_view what, std::string_view name) {
+    line(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":"{}"}}}})", rank,
+                     stream, what, name));
   }
-  if (instr.pass != kNone) {
-    const Pass& pass = code.passes[instr.pass];
-    args += fmt::format(R"(,"pass":"{}","micro_batch":{},"chunk":{})", pass_name(pass.kind),
-                        pass.micro_batch, pass.chunk);
-  }
-  line(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","args":{{{}}}}})",
-                   index(event.rank), static_cast<int>(instr.stream), stamp(event.start),
-                   stamp(event.end - event.start), name, args));
-}
 
-// Sends and receives between traced ranks pair up in order, by source, target and tag.
-void arrows() {
-  using Key = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
-  std::map<Key, std::vector<const TraceEvent*>> sends, receives;
-  for (const TraceEvent& event : events_) {
+  // Microseconds with every nanosecond.
+  static std::string stamp(Time time) {
+    return fmt::format("{}.{:03}", time.value / 1000, time.value % 1000);
+  }
+
+  void slice(const TraceEvent& event) {
+    const Program& code = program(event.rank);
+    const Instr& instr = code.code[event.instr];
+    std::string args = fmt::format(R"("instruction":{})", event.instr);
+    std::string name(op_name(instr.op));
+    if (instr.op == Op::kernel) {
+      const KernelSpec& kernel = code.kernels[instr.what];
+      name = kernel_info(kernel.kind).name;
+      args +=
+          fmt::format(R"(,"shape":[{}],"flops":{})", fmt::join(kernel.shape, ","), kernel.flops);
+    } else if (instr.bytes.value > 0) {
+      args +=
+          fmt::format(R"(,"group":"{}","bytes":{})", group_name(instr.group), instr.bytes.value);
+    }
+    if (instr.pass != kNone) {
+      const Pass& pass = code.passes[instr.pass];
+      args += fmt::format(R"(,"pass":"{}","micro_batch":{},"chunk":{})", pass_name(pass.kind),
+                          pass.micro_batch, pass.chunk);
+    }
+    line(fmt::format(R"({{"ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"name":"{}","args":{{{}}}}})",
+                     index(event.rank), static_cast<int>(instr.stream), stamp(event.start),
+                     stamp(event.end - event.start), name, args));
+  }
+
+  // Sends and receives between traced ranks pair up in order, by source, target and tag.
+  void arrows() {
+    using Key = std::tuple<std::int64_t, std::int64_t, std::uint32_t>;
+    std::map<Key, std::vector<const TraceEvent*>> sends, receives;
+    for (const TraceEvent& event : events_) {
+      const Instr& instr = program(event.rank).code[event.instr];
+      if (instr.op != Op::send && instr.op != Op::recv) continue;
+      const std::int64_t here = index(event.rank);
+      const std::int64_t peer = index(mesh_.neighbour(event.rank, Axis::pipeline, instr.peer));
+      if (instr.op == Op::send)
+        sends[{here, peer, instr.what}].push_back(&event);
+      else
+        receives[{peer, here, instr.what}].push_back(&event);
+    }
+    std::size_t id = 0;
+    for (const auto& [key, from] : sends) {
+      const auto to = receives.find(key);
+      if (to == receives.end()) continue;
+      for (std::size_t i = 0; i < std::min(from.size(), to->second.size()); ++i) {
+        arrow_end('s', ++id, *from[i], from[i]->start);
+        arrow_end('f', id, *to->second[i], to->second[i]->end);
+      }
+    }
+  }
+
+  void arrow_end(char phase, std::size_t id, const TraceEvent& event, Time at) {
     const Instr& instr = program(event.rank).code[event.instr];
-    if (instr.op != Op::send && instr.op != Op::recv) continue;
-    const std::int64_t here = index(event.rank);
-    const std::int64_t peer = index(mesh_.neighbour(event.rank, Axis::pipeline, instr.peer));
-    if (instr.op == Op::send)
-      sends[{here, peer, instr.what}].push_back(&event);
-    else
-      receives[{peer, here, instr.what}].push_back(&event);
+    line(fmt::format(R"({{"ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},"cat":"transfer",)"
+                     R"("name":"transfer"}})",
+                     phase, id, index(event.rank), static_cast<int>(instr.stream), stamp(at)));
   }
-  std::size_t id = 0;
-  for (const auto& [key, from] : sends) {
-    const auto to = receives.find(key);
-    if (to == receives.end()) continue;
-    for (std::size_t i = 0; i < std::min(from.size(), to->second.size()); ++i) {
-      arrow_end('s', ++id, *from[i], from[i]->start);
-      arrow_end('f', id, *to->second[i], to->second[i]->end);
-    }
-  }
-}
 
-void arrow_end(char phase, std::size_t id, const TraceEvent& event, Time at) {
-  const Instr& instr = program(event.rank).code[event.instr];
-  line(fmt::format(R"({{"ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},"cat":"transfer",)"
-                   R"("name":"transfer"}})",
-                   phase, id, index(event.rank), static_cast<int>(instr.stream), stamp(at)));
-}
-
-const SimReport& report_;
-Mesh mesh_;
-std::vector<TraceEvent> events_;
-TraceText out_;
-bool first_ = true;
-}
-;
+  const SimReport& report_;
+  Mesh mesh_;
+  std::vector<TraceEvent> events_;
+  TraceText out_;
+  bool first_ = true;
+};
 
 }  // namespace
 
