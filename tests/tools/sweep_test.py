@@ -23,7 +23,7 @@ class Sweep(CliTest):
             product = (point["parallel.tensor"] * point["parallel.pipeline"]
                        * point["parallel.data"])
             self.assertEqual(product, 16)
-        self.assertEqual(len(got["layouts"]), 4)
+        self.assertEqual(len(got["layouts"]), 5)
         self.assertTrue(all(layout["reason"] for layout in got["infeasible"]))
 
     def test_best_first(self):
@@ -48,8 +48,8 @@ class Sweep(CliTest):
         with open(path, encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         self.assertEqual(len(rows), 32)
-        self.assertEqual(sum(1 for row in rows if not row["infeasible_because"]), 4)
-        self.assertIn("32 layouts: 4 feasible, 28 infeasible", text)
+        self.assertEqual(sum(1 for row in rows if not row["infeasible_because"]), 5)
+        self.assertIn("32 layouts: 5 feasible, 27 infeasible", text)
 
     def test_nothing_feasible_is_a_failure(self):
         run = trainyard("sweep", self.small, "--over", "parallel.tensor=3,5")
