@@ -46,7 +46,13 @@ Job load(const Inputs& inputs, const std::vector<std::string>& more_sets) {
   sets.insert(sets.end(), more_sets.begin(), more_sets.end());
   Job job = load_job({inputs.files.begin(), inputs.files.end()}, sets, scenario_root());
   if (inputs.seed) job.seed = *inputs.seed;
-  for (const std::string& line : inputs.faults) job.faults.push_back(parse_fault(line));
+  std::vector<std::string> violations;
+  for (const std::string& line : inputs.faults) {
+    job.faults.push_back(parse_fault(line));
+    const std::string problem = fault_problem(job.faults.back(), job);
+    if (!problem.empty()) violations.push_back(fmt::format("--fault \"{}\": {}", line, problem));
+  }
+  if (!violations.empty()) throw ConfigError(violations);
   return job;
 }
 

@@ -65,7 +65,7 @@ TEST(Throughput, GivesThePublishedFiguresOfMegatronOn12288Gpus) {
   // MegaScale table 2, Megatron-LM at 12,288 GPUs: 8.57 s, 1466.8k tokens/s, 2.37 days, 41.2 %.
   const Throughput got = throughput(megatron_175b(), seconds(8.57), 0);
   EXPECT_NEAR(got.tokens_per_s, 1466.8e3, 2e3);
-  EXPECT_NEAR(got.training_days, 2.37, 0.005);
+  EXPECT_NEAR(got.training_days, 2.37, 0.005 + 0.0014);  // its rounding and that of 8.57 s
   EXPECT_NEAR(got.mfu, 0.412, 0.002);
 }
 
