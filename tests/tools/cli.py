@@ -27,7 +27,7 @@ sequence_length = 1024
 [training]
 total_tokens = 1e9
 [cluster]
-preset = "a100-roce-clos"
+preset = "megascale-a100"
 nodes = 2
 """
 

@@ -54,7 +54,7 @@ class BadInput(CliTest):
         environment = dict(os.environ, TRAINYARD_SCENARIOS=str(self.folder))
         run = trainyard("plan", self.small, env=environment)
         self.assertEqual(run.returncode, 2)
-        self.assertIn("a100-roce-clos", run.stderr)
+        self.assertIn("megascale-a100", run.stderr)
 
 
 class Writing(CliTest):
