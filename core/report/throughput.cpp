@@ -78,7 +78,7 @@ ExecutedFlops executed_flops(const Program& program) {
 
 ExecutedFlops executed_flops(const Job& job, const ProgramSet& programs) {
   ExecutedFlops out;
-  const double ranks_per_stage = job.gpus() / job.stages();
+  const std::int32_t ranks_per_stage = job.gpus() / job.stages();
   for (const auto& program : programs.by_stage) {
     const ExecutedFlops stage = executed_flops(*program);
     out.all += stage.all * ranks_per_stage;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "core/plan/validate.h"
 #include "tools/trainyard/command.h"

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "tools/trainyard/command.h"

@@ -1,5 +1,7 @@
 #include <fmt/core.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "tools/trainyard/sim_report.h"
 

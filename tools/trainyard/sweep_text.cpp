@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tools/trainyard/sweep.h"
 #include "tools/trainyard/text.h"

@@ -31,6 +31,7 @@ class TraceWriter {
     Time horizon = kNever;
     if (all.size() > limit) {
       std::vector<Time> starts;
+      starts.reserve(all.size());
       for (const TraceEvent& event : all) starts.push_back(event.start);
       std::nth_element(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(limit),
                        starts.end());
