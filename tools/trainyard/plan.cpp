@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/plan/validate.h"
+#include "core/program/graphviz.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/inputs.h"
 #include "tools/trainyard/output.h"
@@ -17,6 +18,7 @@ struct PlanOptions {
   Inputs inputs;
   int program = -1;  // stage whose program is printed
   int graph = -1;    // micro-batch whose dependencies are drawn
+  int stage = 0;     // of the graph
   bool memory = false;
 };
 
@@ -70,6 +72,7 @@ void require_index(const char* option, int value, std::int64_t count) {
 int plan_command(const PlanOptions& options) {
   const Job job = load(options.inputs);
   require_index("--program", options.program, job.stages());
+  require_index("--stage", options.stage, job.stages());
   require_index("--graphviz", options.graph, job.micro_batches());
   Output output(options.inputs, "plan");
   const PlannedJob planned = plan_job(job);
@@ -84,7 +87,7 @@ int plan_command(const PlanOptions& options) {
   if (options.program >= 0) {
     text = to_text(*planned.programs.by_stage[options.program]);
   } else if (options.graph >= 0) {
-    text = to_graphviz(planned.programs, options.graph);
+    text = to_graphviz(*planned.programs.by_stage[options.stage], options.graph);
   } else {
     text = plan_text(planned) + "\n";
     text += options.memory ? memory_table(planned) : schedule_table(planned.programs);
@@ -105,6 +108,9 @@ void add_plan(CLI::App& app, Action& action) {
       command->add_option("--program", options->program, "Print the program of this stage, from 0");
   CLI::Option* graph = command->add_option(
       "--graphviz", options->graph, "Print the dependencies of this micro-batch, from 0, for dot");
+  command->add_option("--stage", options->stage, "Stage of --graphviz, from 0")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(graph);
   CLI::Option* memory =
       command->add_flag("--memory", options->memory, "Print what fills each stage's memory");
   program->check(CLI::NonNegativeNumber)->excludes(graph)->excludes(memory);
