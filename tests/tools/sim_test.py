@@ -80,10 +80,11 @@ class Text(CliTest):
     def test_waterfall_goes_from_all_to_the_mfu(self):
         result = self.result()
         text = self.succeed("sim", self.small)
-        rows = re.findall(r"^- .*?(-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+)$", text, re.M)
+        self.assertIn("from peak FLOP/s to MFU", text)
+        rows = re.findall(r"^- .*? (-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+)$", text, re.M)
         self.assertEqual(len(rows), 12)
-        self.assertAlmostEqual(sum(float(row[0]) for row in rows),
-                               result["iteration_time_s"] * (1 - result["mfu"]), delta=0.0005 * 12)
+        lost_ms = result["iteration_time_s"] * (1 - result["mfu"]) * 1e3
+        self.assertAlmostEqual(sum(float(row[0]) for row in rows), lost_ms, delta=0.0005 * 12)
         self.assertAlmostEqual(float(rows[-1][2]), result["mfu"] * 100, delta=0.1)
 
     def test_json_on_stdout_is_alone_there(self):
@@ -116,7 +117,7 @@ class Text(CliTest):
         differences = {row.split()[0]: float(row.split()[-1]) for row in rows}
         self.assertGreater(differences["straggler"], 0)
         total = differences.pop("iteration")
-        self.assertAlmostEqual(sum(differences.values()), total, delta=0.005)
+        self.assertAlmostEqual(sum(differences.values()), total, delta=0.0005 * 10)
 
 
 class Expectations(CliTest):
@@ -135,26 +136,22 @@ class Expectations(CliTest):
 
 
 class Memory(CliTest):
-    TOO_LARGE = ("--set", "model.hidden=16384", "--set", "model.heads=128",
-                 "--set", "batch.sequence_length=4096")
+    # 100 GiB without recompute, 42 with; its states alone fit in 18.
+    TOO_LARGE = ("--set", "model.hidden=8192", "--set", "model.heads=64",
+                 "--set", "batch.sequence_length=16384", "--set", "batch.micro_sequences=4")
 
     def test_too_little_is_refused_with_what_would_help(self):
         printed = self.refused("sim", self.small, *self.TOO_LARGE)
-        self.assertRegex(printed, r"stage 0 needs [\d.]+ GiB of memory, a .* has 80.00 GiB")
+        self.assertRegex(printed, r"stage 0 needs 1\d\d\.\d\d GiB of memory, the A100.* has")
+        self.assertIn('training.recompute = "full" would fit', printed)
         self.assertIn("--allow-oom", printed)
+
+    def test_a_remedy_helps(self):
+        self.succeed("sim", self.small, *self.TOO_LARGE, "--set", "training.recompute=full")
 
     def test_allowed_it_is_a_warning(self):
         result = self.result(*self.TOO_LARGE, "--allow-oom")
         self.assertRegex(result["warnings"][0], "stage 0 needs")
-
-    def test_remedies_work(self):
-        printed = self.refused("sim", self.small, "--set", "batch.sequence_length=16384",
-                               "--set", "batch.micro_sequences=4", "--set",
-                               "model.hidden=2048")
-        self.assertIn('training.recompute = "full" would fit', printed)
-        self.succeed("sim", self.small, "--set", "batch.sequence_length=16384",
-                     "--set", "batch.micro_sequences=4", "--set", "model.hidden=2048",
-                     "--set", "training.recompute=full")
 
 
 if __name__ == "__main__":

@@ -25,12 +25,14 @@ class Trace(CliTest):
     def test_slices_of_a_stream_do_not_overlap_and_end_in_the_step(self):
         events, _ = self.trace()
         step = self.result()["iteration_time_s"] * 1e6
-        ends = {}
+        last = {}  # (start, end) of each track's latest slice
         for event in (e for e in events if e["ph"] == "X"):
             track = (event["pid"], event["tid"])
-            self.assertGreaterEqual(event["ts"] + 0.0005, ends.get(track, 0))
-            ends[track] = event["ts"] + event["dur"]
-        self.assertAlmostEqual(max(ends.values()), step, delta=1)
+            here = (event["ts"], event["ts"] + event["dur"])
+            if last.get(track) != here:  # a send and a receive in one group share their time
+                self.assertGreaterEqual(event["ts"] + 0.0005, last.get(track, (0, 0))[1])
+            last[track] = here
+        self.assertAlmostEqual(max(end for _, end in last.values()), step, delta=0.001)
 
     def test_arrows_go_from_a_send_to_a_later_receive_on_the_next_stage(self):
         events, _ = self.trace()
@@ -62,7 +64,7 @@ class Trace(CliTest):
         self.assertTrue(all(e["ts"] <= later for e in slices))
 
     def test_bad_ranks(self):
-        for ranks in ("16", "3-", "x", "-1", "1,,2", ""):
+        for ranks in ("16", "3-", "x", "-1", "1,,2", "5-3"):
             printed = self.refused("sim", self.small, "--trace", self.folder / "t",
                                    "--trace-ranks=" + ranks)
             self.assertIn("0 to 15", printed)

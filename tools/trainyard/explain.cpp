@@ -82,13 +82,14 @@ std::string explain(const SimReport& base, const SimulationOptions& options) {
     gains.push_back({what_if.text, base.result.iteration - iteration_if(base, what_if, options)});
   std::stable_sort(gains.begin(), gains.end(),
                    [](const Gain& a, const Gain& b) { return a.time > b.time; });
+  const TimeUnit unit(to_seconds(base.result.iteration));
   TextTable table;
-  table.row({"what would gain most", "saves s", "of the step", "MFU would be"});
+  table.row({"what would gain most", std::string("saves ") + unit.name(), "% of the step",
+             "MFU would be %"});
   for (std::size_t i = 0; i < 5; ++i) {
     const double part = ratio(gains[i].time, base.result.iteration);
-    table.row({gains[i].text, fmt::format("{:.3f}", to_seconds(gains[i].time)),
-               fmt::format("{:.1f} %", part * 100),
-               fmt::format("{:.1f} %", base.throughput.mfu / (1 - part) * 100)});
+    table.row({gains[i].text, unit.text(to_seconds(gains[i].time)), percent(part),
+               percent(base.throughput.mfu / (1 - part))});
   }
   return table.text();
 }
@@ -106,13 +107,14 @@ std::string difference(const Json& mine, const Json& other) {
   const auto number = [](const Json& in, const std::string& key) {
     return in.contains(key) && in[key].is_number() ? in[key].get<double>() : 0.0;
   };
+  const TimeUnit unit(number(mine, "iteration_time_s"));
   TextTable table;
-  table.row({fmt::format("against {}", other.value("scenario", "?")), "this s", "other s",
-             "difference s"});
+  table.row({fmt::format("against {}, {}", other.value("scenario", "?"), unit.name()), "this",
+             "other", "difference"});
   const auto row = [&](const std::string& name, const Json& a, const Json& b,
                        const std::string& key) {
-    table.row({name, fmt::format("{:.3f}", number(a, key)), fmt::format("{:.3f}", number(b, key)),
-               fmt::format("{:+.3f}", number(a, key) - number(b, key))});
+    table.row({name, unit.text(number(a, key)), unit.text(number(b, key)),
+               unit.signed_text(number(a, key) - number(b, key))});
   };
   const Json empty = Json::object();
   const Json& theirs = other.contains("breakdown_s") ? other["breakdown_s"] : empty;

@@ -91,7 +91,7 @@ std::vector<std::string> memory_shortages(const PlannedJob& planned) {
   const GpuProfile& gpu = planned.job.cluster.gpu;
   for (std::size_t stage = 0; stage < planned.memory.size(); ++stage)
     if (planned.memory[stage].peak > gpu.memory)
-      out.push_back(fmt::format("stage {} needs {} GiB of memory, a {} has {} GiB", stage,
+      out.push_back(fmt::format("stage {} needs {} GiB of memory, the {} has {} GiB", stage,
                                 gib(planned.memory[stage].peak), gpu.name, gib(gpu.memory)));
   return out;
 }

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -39,7 +40,10 @@ void require_memory(const PlannedJob& planned) {
   throw ConfigError(violations);
 }
 
-// Ranks to trace, as many as stay within a few times the limit, so that the records fit in memory.
+// Instructions recorded before the trace is cut to its limit: about 100 MB.
+constexpr std::size_t kMostRecorded = 4'000'000;
+
+// Ranks to trace, as many as memory should hold.
 std::vector<RankId> traced_ranks(const SimOptions& options, const PlannedJob& planned,
                                  std::vector<std::string>& warnings) {
   if (options.trace_file.empty()) return {};
@@ -49,7 +53,7 @@ std::vector<RankId> traced_ranks(const SimOptions& options, const PlannedJob& pl
   for (; kept < ranks.size(); ++kept) {
     const int stage = mesh.coord(ranks[kept])[Axis::pipeline];
     instructions += planned.programs.by_stage[stage]->code.size();
-    if (kept > 0 && instructions > 8 * options.trace_limit) break;
+    if (kept > 0 && instructions > std::max(kMostRecorded, options.trace_limit)) break;
   }
   if (kept < ranks.size())
     warnings.push_back(fmt::format(

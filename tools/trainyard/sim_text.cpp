@@ -18,11 +18,13 @@ std::string headline(const Job& job) {
 std::string figures(const SimReport& report) {
   const Job& job = report.planned.job;
   const Throughput& got = report.throughput;
+  const double iteration = to_seconds(report.result.iteration);
+  const TimeUnit unit(iteration);
   TextTable table;
-  table.row({"iteration time", fmt::format("{:.3f} s", to_seconds(report.result.iteration))});
+  table.row({"iteration time", unit.text(iteration) + " " + unit.name()});
   table.row({"tokens/s", grouped(static_cast<std::int64_t>(got.tokens_per_s))});
-  table.row({"MFU", fmt::format("{:.1f} %", got.mfu * 100)});
-  table.row({"HFU", fmt::format("{:.1f} %", got.hfu * 100)});
+  table.row({"MFU", percent(got.mfu) + " %"});
+  table.row({"HFU", percent(got.hfu) + " %"});
   if (job.training.total_tokens > 0)
     table.row({fmt::format("training of {} G tokens",
                            grouped(static_cast<std::int64_t>(job.training.total_tokens / 1e9))),
@@ -60,18 +62,17 @@ std::string waterfall(const SimReport& report) {
   const ComputeParts parts =
       split_compute(report.planned.job, report.planned.programs, report.result.bounding_stage,
                     report.result.breakdown[static_cast<int>(Cause::compute)]);
+  const TimeUnit unit(total);
   TextTable table;
-  table.row({"from peak FLOP/s to MFU", "seconds", "%", "left %"});
-  table.row({"peak FLOP/s", fmt::format("{:.3f}", total), "100.0", "100.0"});
+  table.row({"from peak FLOP/s to MFU", unit.name(), "%", "left %"});
+  table.row({"peak FLOP/s", unit.text(total), percent(1), percent(1)});
   double left = total;
   for (const Loss& loss : losses(report, parts)) {
     left -= loss.seconds;
-    table.row({std::string("- ") + loss.name, fmt::format("{:.3f}", loss.seconds),
-               fmt::format("{:.1f}", loss.seconds / total * 100),
-               fmt::format("{:.1f}", left / total * 100)});
+    table.row({std::string("- ") + loss.name, unit.text(loss.seconds),
+               percent(loss.seconds / total), percent(left / total)});
   }
-  table.row({"= the model's FLOPs (MFU)", fmt::format("{:.3f}", parts.model),
-             fmt::format("{:.1f}", parts.model / total * 100), ""});
+  table.row({"= the model's FLOPs (MFU)", unit.text(parts.model), percent(parts.model / total)});
   return table.text();
 }
 

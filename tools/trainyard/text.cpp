@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainyard {
 
@@ -17,6 +18,25 @@ std::string grouped(std::int64_t number) {
 std::string gib(Bytes bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes.value) / kGiB);
 }
+
+namespace {
+
+// The number with `digits` decimals; what rounds to zero has no sign.
+std::string fixed(double number, int digits, bool sign = false) {
+  const double unit = std::pow(10.0, -digits);
+  if (std::abs(number) < unit / 2) number = 0;
+  return sign ? fmt::format("{:+.{}f}", number, digits) : fmt::format("{:.{}f}", number, digits);
+}
+
+}  // namespace
+
+std::string TimeUnit::text(double seconds) const { return fixed(seconds * (milli_ ? 1e3 : 1), 3); }
+
+std::string TimeUnit::signed_text(double seconds) const {
+  return fixed(seconds * (milli_ ? 1e3 : 1), 3, true);
+}
+
+std::string percent(double part) { return fixed(part * 100, 1); }
 
 std::string TextTable::text() const {
   std::vector<std::size_t> widths;

@@ -173,6 +173,9 @@ std::vector<RankId> parse_ranks(std::string_view text, const Job& job) {
     const std::int32_t first = parse_rank(word.substr(0, dash), text, job);
     const std::int32_t last =
         dash == std::string_view::npos ? first : parse_rank(word.substr(dash + 1), text, job);
+    if (last < first)
+      throw ConfigError(fmt::format("--trace-ranks {}: \"{}\" runs backwards; ranks are 0 to {}",
+                                    text, word, job.gpus() - 1));
     for (std::int32_t rank = first; rank <= last; ++rank) out.push_back(RankId{rank});
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
