@@ -112,4 +112,12 @@ Fault parse_fault(std::string_view line) {
   return fault;
 }
 
+std::string fault_problem(const Fault& fault, const Job& job) {
+  if (fault.rank >= job.gpus())
+    return fmt::format("rank {} does not exist; legal: 0 to {}", fault.rank, job.gpus() - 1);
+  if (fault.node >= job.cluster.nodes)
+    return fmt::format("node {} does not exist; legal: 0 to {}", fault.node, job.cluster.nodes - 1);
+  return "";
+}
+
 }  // namespace trainyard

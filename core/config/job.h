@@ -98,6 +98,10 @@ struct Fault {
 // Reads one line such as "slow rank=7 at=10s factor=1.1"; throws ConfigError naming the word.
 Fault parse_fault(std::string_view line);
 
+struct Job;
+// What is wrong with the fault's rank or node in this job; empty: nothing.
+std::string fault_problem(const Fault& fault, const Job& job);
+
 struct Range {
   double low, high;
 };

@@ -12,6 +12,10 @@ int run(int argc, char** argv) {
   CLI::App app("Plans and simulates parallel training of large language models.", "trainyard");
   Action action;
   app.require_subcommand(1);
+  add_sim(app, action);
+  add_plan(app, action);
+  add_sweep(app, action);
+  add_schema(app, action);
   add_version(app, action);
   try {
     app.parse(argc, argv);
@@ -33,9 +37,12 @@ int main(int argc, char** argv) {
   } catch (const trainyard::ConfigError& error) {
     for (const std::string& violation : error.violations()) fmt::print(stderr, "{}\n", violation);
     return 2;
-  } catch (const std::exception& error) {
+  } catch (const trainyard::InternalError& error) {
     fmt::print(stderr, "trainyard: internal error: {}\nPlease report it with the command line.\n",
                error.what());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "trainyard: {}\n", error.what());
     return 1;
   }
 }

@@ -1,6 +1,5 @@
-#include <fmt/core.h>
-
 #include "tools/trainyard/command.h"
+#include "tools/trainyard/output.h"
 
 namespace trainyard {
 
@@ -8,7 +7,7 @@ void add_version(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("version", "Print the version");
   command->callback([&action] {
     action = [] {
-      fmt::print("trainyard {}\n", TRAINYARD_VERSION);
+      print_all("trainyard " TRAINYARD_VERSION "\n");
       return 0;
     };
   });

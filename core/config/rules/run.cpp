@@ -32,14 +32,9 @@ void check_measured(const Job& job, Report& report) {
 
 void check_faults(const Job& job, Report& report) {
   if (!report.usable({"faults.list", "parallel.data", "cluster.nodes"})) return;
-  for (const Fault& fault : job.faults) {
-    if (fault.rank >= job.gpus())
-      report.conflict("faults.list", fmt::format("rank {} does not exist; legal: 0 to {}",
-                                                 fault.rank, job.gpus() - 1));
-    if (fault.node >= job.cluster.nodes)
-      report.conflict("faults.list", fmt::format("node {} does not exist; legal: 0 to {}",
-                                                 fault.node, job.cluster.nodes - 1));
-  }
+  for (const Fault& fault : job.faults)
+    if (const std::string problem = fault_problem(fault, job); !problem.empty())
+      report.conflict("faults.list", problem);
 }
 
 }  // namespace

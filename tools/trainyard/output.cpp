@@ -1,0 +1,85 @@
+#include "tools/trainyard/output.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+
+namespace trainyard {
+namespace fs = std::filesystem;
+
+PendingFile::PendingFile(fs::path path) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (fs::is_directory(path_, ignored))
+    throw ConfigError(fmt::format("{}: is a directory, not a file to write", path_.string()));
+  const bool special = fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored);
+  const fs::path beside = fmt::format("{}.{}.part", path_.string(), getpid());
+  const fs::path& target = special ? path_ : beside;
+  errno = 0;
+  if (!std::ofstream(target, std::ios::binary))
+    throw ConfigError(
+        fmt::format("{}: cannot be written: {}", path_.string(), std::strerror(errno)));
+  written_ = target;
+}
+
+PendingFile::PendingFile(PendingFile&& other) noexcept
+    : path_(std::move(other.path_)), written_(std::move(other.written_)) {
+  other.written_.clear();
+}
+
+PendingFile::~PendingFile() {
+  std::error_code ignored;
+  if (!written_.empty() && written_ != path_) fs::remove(written_, ignored);
+}
+
+void PendingFile::commit(std::string_view content) {
+  errno = 0;
+  std::ofstream file(written_, std::ios::binary);
+  file.write(content.data(), static_cast<std::streamsize>(content.size()));
+  file.close();
+  if (!file)
+    throw std::runtime_error(
+        fmt::format("{}: writing failed: {}", path_.string(), std::strerror(errno)));
+  if (written_ != path_) fs::rename(written_, path_);
+  written_.clear();
+}
+
+Output::Output(const Inputs& inputs, const std::string& name)
+    : json_on_stdout_(inputs.json == "-") {
+  if (!inputs.json.empty() && !json_on_stdout_) json_.emplace_back(inputs.json);
+  if (inputs.out_dir.empty()) return;
+  std::error_code error;
+  fs::create_directories(inputs.out_dir, error);
+  if (error)
+    throw ConfigError(fmt::format("--out {}: cannot be made: {}", inputs.out_dir, error.message()));
+  json_.emplace_back(fs::path(inputs.out_dir) / (name + ".json"));
+  text_.emplace_back(fs::path(inputs.out_dir) / (name + ".txt"));
+}
+
+void Output::expect_extra(const std::string& path) {
+  if (!path.empty()) extra_.emplace_back(path);
+}
+
+void Output::write(const Json& json, const std::string& text) {
+  const std::string dump = json.dump(2) + "\n";
+  for (PendingFile& file : json_) file.commit(dump);
+  for (PendingFile& file : text_) file.commit(text);
+  print_all(json_on_stdout_ ? dump : text);
+}
+
+void Output::write_extra(std::string_view content) {
+  for (PendingFile& file : extra_) file.commit(content);
+}
+
+void print_all(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw std::runtime_error(
+        fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+}
+
+}  // namespace trainyard

@@ -1,0 +1,54 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "tools/trainyard/inputs.h"
+
+namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+// A file that appears whole or not at all: made beside its final place, renamed by commit(). A
+// path that exists and is no regular file (a pipe, /dev/null) is written directly.
+class PendingFile {
+ public:
+  // Throws ConfigError when nothing can be written there.
+  explicit PendingFile(std::filesystem::path path);
+  ~PendingFile();
+  PendingFile(PendingFile&& other) noexcept;
+  PendingFile& operator=(PendingFile&&) = delete;
+
+  // Throws std::runtime_error when the disk refuses (full, gone).
+  void commit(std::string_view content);
+
+ private:
+  std::filesystem::path path_, written_;  // written_ empty: committed or moved from
+};
+
+// Where a command's results go. Every file is opened before the work starts, so that a path that
+// cannot be written is found at once.
+class Output {
+ public:
+  // `name` of the files in --out: NAME.json and NAME.txt. Throws ConfigError.
+  Output(const Inputs& inputs, const std::string& name);
+  // Also writes `path` (empty: not) from write_extra().
+  void expect_extra(const std::string& path);
+
+  bool json_on_stdout() const { return json_on_stdout_; }
+  // Writes the JSON and the text to every place asked for; the text goes to standard output unless
+  // the JSON does.
+  void write(const Json& json, const std::string& text);
+  void write_extra(std::string_view content);
+
+ private:
+  bool json_on_stdout_ = false;
+  std::vector<PendingFile> json_, text_, extra_;
+};
+
+// Writes to standard output; throws std::runtime_error when that fails (closed, full).
+void print_all(std::string_view text);
+
+}  // namespace trainyard
