@@ -12,7 +12,7 @@ Time ModelCosts::collective(Op op, const GroupShape& shape, Bytes bytes) const {
 }
 
 Time ModelCosts::transfer(Bytes bytes, const Route& route) const {
-  return collectives_.transfer(bytes, route.same_node, route.concurrent);
+  return collectives_.transfer(bytes, route.tier, route.concurrent);
 }
 
 }  // namespace trainyard

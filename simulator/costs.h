@@ -7,7 +7,7 @@ namespace trainyard {
 
 // How a message travels from one rank to another.
 struct Route {
-  bool same_node = true;
+  Tier tier = Tier::node;
   std::int32_t concurrent = 1;  // messages of the same pattern that leave the node together
   auto operator<=>(const Route&) const = default;
 };

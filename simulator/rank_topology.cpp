@@ -19,7 +19,7 @@ std::uint16_t intern(std::vector<T>& list, const T& value) {
 }  // namespace
 
 RankTopology::RankTopology(const Job& job, const ProgramSet& programs)
-    : mesh_(job.mesh()), placement_(job.placement()) {
+    : mesh_(job.mesh()), placement_(job.placement()), cluster_(job.cluster) {
   check(mesh_.size(Axis::context) == 1 && mesh_.size(Axis::expert) == 1,
         "the executor has no context or expert axis yet");
   std::set<Group> groups;
@@ -79,12 +79,15 @@ void RankTopology::add_routes(std::int32_t steps) {
   const auto ranks = static_cast<std::size_t>(mesh_.size());
   std::vector<std::int32_t> leaving;  // of each node
   std::vector<bool> leaves(ranks);
+  std::vector<Tier> tiers(ranks);
+  const Topology topology(cluster_);
   for (std::size_t r = 0; r < ranks; ++r) {
     const RankId rank{static_cast<std::int32_t>(r)};
     const auto node = static_cast<std::size_t>(placement_.node(rank));
     if (node >= leaving.size()) leaving.resize(node + 1);
     const RankId peer = mesh_.neighbour(rank, Axis::pipeline, steps);
     leaves[r] = placement_.node(peer) != placement_.node(rank);
+    tiers[r] = topology.tier(placement_.node(rank), placement_.node(peer));
     if (leaves[r]) ++leaving[node];
   }
   auto& routes = route_of_[steps];
@@ -92,7 +95,7 @@ void RankTopology::add_routes(std::int32_t steps) {
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto node =
         static_cast<std::size_t>(placement_.node(RankId(static_cast<std::int32_t>(r))));
-    routes[r] = intern(routes_, leaves[r] ? Route{false, leaving[node]} : Route{});
+    routes[r] = intern(routes_, leaves[r] ? Route{tiers[r], leaving[node]} : Route{});
   }
 }
 

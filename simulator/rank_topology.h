@@ -33,6 +33,7 @@ class RankTopology {
 
   Mesh mesh_;
   Placement placement_;
+  Cluster cluster_;
   std::vector<GroupShape> shapes_{GroupShape{}};
   std::vector<Route> routes_{Route{}};
   std::array<std::vector<std::uint16_t>, kGroups> shape_of_;     // by group instance

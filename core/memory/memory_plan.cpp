@@ -197,6 +197,12 @@ MemoryUse memory_use(const Program& program) {
     most = held;
     moment = i;
   }
+  // What does not outlive its pass (recomputed, or recomputed later) is no kept activation.
+  const auto class_of = [&](std::uint32_t b) {
+    const MemoryClass given = program.buffer_types[program.buffers[b].type].memory;
+    const bool kept = program.code[spans[b].first].pass != program.code[spans[b].last].pass;
+    return given == MemoryClass::activations && !kept ? MemoryClass::workspace : given;
+  };
   MemoryUse use;
   use.peak = program.arena_bytes;
   for (std::uint32_t b = 0; b < spans.size(); ++b) {
@@ -204,7 +210,7 @@ MemoryUse memory_use(const Program& program) {
     const BufferType& type = program.buffer_types[spec.type];
     if (spec.parent != kNone) continue;
     if (type.persistent || (transient(b) && spans[b].first <= moment && moment <= spans[b].last))
-      use.by_class[static_cast<std::size_t>(type.memory)] += type.size();
+      use.by_class[static_cast<std::size_t>(class_of(b))] += type.size();
   }
   return use;
 }
