@@ -200,7 +200,8 @@ MemoryUse memory_use(const Program& program) {
   // What does not outlive its pass (recomputed, or recomputed later) is no kept activation.
   const auto class_of = [&](std::uint32_t b) {
     const MemoryClass given = program.buffer_types[program.buffers[b].type].memory;
-    const bool kept = program.code[spans[b].first].pass != program.code[spans[b].last].pass;
+    const bool kept =
+        spans[b].used() && program.code[spans[b].first].pass != program.code[spans[b].last].pass;
     return given == MemoryClass::activations && !kept ? MemoryClass::workspace : given;
   };
   MemoryUse use;

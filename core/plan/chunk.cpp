@@ -146,7 +146,7 @@ void ChunkEmitter::release(State& s, std::int32_t bucket) {
   const auto found = s.grads.find(bucket);
   const bool now = d_.zero == 3 || (d_.overlap.data && s.role.last);
   if (found == s.grads.end() || !now) return;
-  if (d_.split_backward)
+  if (s.linear.has_put_off())
     s.to_reduce.emplace_back(bucket, found->second);
   else
     reduce(s, parameters_.buckets[bucket], found->second);

@@ -52,6 +52,7 @@ class LinearEmitter {
   std::uint32_t gather(std::uint32_t shard, const char* name);
   // Sum over the tensor ranks of partial results; every rank keeps its rows, or all of them.
   std::uint32_t reduce(std::uint32_t partial, const char* name);
+  bool has_put_off() const { return !put_off_.empty(); }
   // Weight gradients put off by split backward passes; computes and forgets them.
   void weight_gradients();
 

@@ -58,8 +58,9 @@ Bucket make_bucket(Emitter& e, const Dims& d, std::string name, std::vector<Tens
     b.grad_views = views_of(e, b.grads, b.tensors, DType::fp32, MemoryClass::gradients, d.zero < 2);
   }
   if (d.zero > 0) {
-    // Gathered at the start of the next step, the shard has to last until then.
-    const bool keep = d.zero == 3 || d.overlap.data;
+    // The shard has to last where it is gathered at the start of the next step, or where there
+    // is no other master copy.
+    const bool keep = d.zero == 3 || d.overlap.data || d.dtype == DType::fp32;
     b.param_shard = flat("param_shard", b.stepped, d.dtype, MemoryClass::parameters, keep);
     b.grad_shard = flat("grad_shard", b.stepped, DType::fp32, MemoryClass::gradients, d.zero == 3);
   }

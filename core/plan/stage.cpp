@@ -140,7 +140,8 @@ void StageAssembler::stamp_pass(const Pass& pass) {
   const PassBody& body = pass.kind == PassKind::forward    ? i.bodies->forward
                          : pass.kind == PassKind::backward ? i.bodies->backward
                                                            : i.bodies->weight_grad;
-  stamp(body, pass, i.base);
+  // A chunk of the embedding alone has no weight gradients to put off.
+  if (pass.kind != PassKind::weight_grad || !body.code.empty()) stamp(body, pass, i.base);
 }
 
 bool StageAssembler::has_transfer(const Pass& pass, bool sending) const {

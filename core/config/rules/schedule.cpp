@@ -97,6 +97,13 @@ void check_given_layers(const Job& job, Report& report) {
   if (sum != job.model.layers)
     report.conflict("parallel.layers_per_stage",
                     fmt::format("sums to {}, but the model has layers {}", sum, job.model.layers));
+  // Only the embedding and the output head can fill a chunk without layers.
+  const auto chunks = static_cast<std::ptrdiff_t>(split.size());
+  for (std::ptrdiff_t at = 1; at + 1 < chunks; ++at)
+    if (split[static_cast<std::size_t>(at)] == 0)
+      report.conflict(
+          "parallel.layers_per_stage",
+          fmt::format("entry {} of {} is 0; only the first and the last may be", at + 1, chunks));
 }
 
 }  // namespace

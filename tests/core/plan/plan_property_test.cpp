@@ -40,7 +40,8 @@ class JobMaker {
     job.training.vocab_divisible_by = pick({1, 7, 128});
     job.training.clip = chance(4) ? 0 : 1;
     job.cluster.nodes = job.mesh().size();
-    job.cluster.node.gpus = 1;
+    give_hardware(job.cluster);
+    if (!chance(3)) make_legal(job);
     return job;
   }
 
@@ -62,6 +63,38 @@ class JobMaker {
     m.tied = chance(2);
     m.bias = chance(2);
     m.dropout = chance(2) ? 0.1 : 0;
+  }
+
+  // Mends what the draw most often breaks, so that enough jobs are planned.
+  void make_legal(Job& job) {
+    Model& m = job.model;
+    Parallel& p = job.parallel;
+    Overlap& overlap = job.schedule.overlap;
+    const bool interleaved = job.schedule.pipeline == Order::interleaved_1f1b;
+    if (!interleaved) p.virtual_stages = 1;
+    if (interleaved && p.virtual_stages == 1) p.virtual_stages = 2;
+    if (p.layers_per_stage.empty()) m.layers = job.chunks() * pick({1, 1, 2});
+    if (interleaved) job.batch.global_sequences *= p.pipeline;
+    m.heads = 12, m.kv_heads = pick({12, 12, p.tensor}), m.hidden = 48, m.ffn = 48;
+    if (m.heads % m.kv_heads != 0) m.kv_heads = m.heads;
+    p.sequence = p.sequence && p.tensor > 1;
+    overlap.tensor = overlap.tensor && p.sequence;
+    overlap.prefetch = overlap.prefetch && overlap.data && p.zero > 0;
+    if (overlap.tensor) job.batch.sequence_length = 48;
+    m.window = std::min(m.window, job.batch.sequence_length);
+  }
+
+  // Enough of it that only the shapes decide.
+  static void give_hardware(Cluster& cluster) {
+    cluster.gpu.memory = {std::int64_t{1} << 40};
+    cluster.gpu.peak_bf16 = cluster.gpu.peak_fp32 = teraflops(100);
+    cluster.gpu.batched_gemm_tflops = 50;
+    GpuProfile::Attention flash{.name = "flash2"};
+    flash.forward_tflops = flash.backward_tflops = 50;
+    cluster.gpu.attention.push_back(flash);
+    cluster.node.gpus = 1;
+    cluster.node.nics = 1;
+    cluster.node.nic = gigabytes_per_second(10);
   }
 
   void split_unevenly(Job& job) {
