@@ -1,5 +1,6 @@
 #include "simulator/communication.h"
 
+#include <algorithm>
 #include <map>
 
 namespace trainyard {
@@ -11,16 +12,37 @@ std::int64_t scaled(std::int64_t ns, double factor) {
   return factor == 1 ? ns : std::llround(static_cast<double>(ns) * factor);
 }
 
-// The measured time that stands in for this collective in ms; negative: none.
-double measured_ms(const Measured& measured, const CollectiveSpec& spec) {
-  if (spec.group == Group::tensor) return measured.tensor_collective_ms;
+// The measured step total that covers this collective, if any.
+double Measured::*step_total(const CollectiveSpec& spec) {
   if (spec.group == Group::data)
-    return spec.op == Op::all_gather ? measured.parameter_all_gather_ms
-                                     : measured.gradient_reduce_scatter_ms;
-  if (spec.group == Group::embedding) return measured.embedding_all_reduce_ms;
-  const bool norm = spec.group == Group::model || spec.group == Group::world;
+    return spec.op == Op::all_gather ? &Measured::parameter_all_gather_ms
+                                     : &Measured::gradient_reduce_scatter_ms;
+  if (spec.group == Group::embedding) return &Measured::embedding_all_reduce_ms;
+  return nullptr;
+}
+
+// Bytes that the stage which moves most moves in collectives covered by `total`.
+std::int64_t covered_bytes(const CommunicationSpecs& specs, double Measured::*total) {
+  std::int64_t most = 1;
+  for (const auto& uses : specs.uses) {
+    std::int64_t bytes = 0;
+    for (std::size_t i = 1; i < uses.size(); ++i)
+      if (step_total(specs.collectives[i]) == total)
+        bytes += uses[i] * specs.collectives[i].bytes.value;
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// The measured time of this collective in ms; negative: none.
+double measured_ms(const Measured& measured, const CommunicationSpecs& specs,
+                   const CollectiveSpec& spec) {
+  if (spec.group == Group::tensor) return measured.tensor_collective_ms;
+  if (double Measured::*total = step_total(spec); total != nullptr)
+    return measured.*total * static_cast<double>(spec.bytes.value) /
+           static_cast<double>(covered_bytes(specs, total));
   // The measured norm is charged to its first kernel.
-  return norm && measured.gradient_norm_ms >= 0 ? 0 : -1;
+  return measured.gradient_norm_ms >= 0 ? 0 : -1;
 }
 
 }  // namespace
@@ -31,6 +53,7 @@ CommunicationSpecs::CommunicationSpecs(const ProgramSet& programs)
   std::map<Bytes, std::uint32_t> known_messages;
   for (const auto& program : programs.by_stage) {
     auto& row = of.emplace_back(program->code.size(), kNone);
+    auto& used = uses.emplace_back();
     for (std::size_t i = 0; i < program->code.size(); ++i) {
       const Instr& instr = program->code[i];
       if (instr.op == Op::send || instr.op == Op::recv) {
@@ -44,6 +67,8 @@ CommunicationSpecs::CommunicationSpecs(const ProgramSet& programs)
             known.try_emplace(spec, static_cast<std::uint32_t>(collectives.size()));
         if (is_new) collectives.push_back(spec);
         row[i] = at->second;
+        used.resize(std::max(used.size(), collectives.size()));
+        ++used[at->second];
       }
     }
   }
@@ -57,7 +82,7 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
   for (std::size_t i = 1; i < specs.collectives.size(); ++i) {
     const CollectiveSpec& spec = specs.collectives[i];
     const double factor = spec.group == Group::tensor ? scale.tensor_comm : scale.data_comm;
-    const double given = measured_ms(job.measured, spec);
+    const double given = measured_ms(job.measured, specs, spec);
     for (std::size_t at = 0; at < shapes_; ++at) {
       const GroupShape& shape = topology.shapes()[at];
       const std::int64_t modelled =

@@ -25,11 +25,13 @@ struct CommunicationSpecs {
 
   std::vector<CollectiveSpec> collectives;  // the first one is kFreeCollective
   std::vector<Bytes> messages;
-  std::vector<std::vector<std::uint32_t>> of;  // [stage][instruction]; kNone: no communication
+  std::vector<std::vector<std::uint32_t>> of;   // [stage][instruction]; kNone: no communication
+  std::vector<std::vector<std::int64_t>> uses;  // [stage][collective]: how often in a step
 };
 
 // What each of them takes for each distinct group shape and route: measured times first, then the
-// models', both scaled. One look-up a use.
+// models', both scaled. One look-up a use. A measured step total is shared out by bytes, in full to
+// the stage that moves most.
 class CommunicationTimes {
  public:
   CommunicationTimes(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,

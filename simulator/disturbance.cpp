@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "simulator/random.h"
-
 namespace trainyard {
 
 void RankDisturbance::add(const Fault& fault) {
@@ -26,8 +24,8 @@ void RankDisturbance::add(const Fault& fault) {
 std::int64_t RankDisturbance::end(std::int64_t start, std::int64_t work,
                                   std::uint32_t instr) const {
   if (sigma_ > 0) {
-    const double draw = half_normal(
-        random_uniform(jitter_stream_, static_cast<std::uint64_t>(index(rank_)), instr));
+    const auto index_of_draw = static_cast<std::uint64_t>(index(rank_)) << 32 | instr;
+    const double draw = std::abs(random_normal(jitter_key_, index_of_draw));
     work += static_cast<std::int64_t>(static_cast<double>(work) * sigma_ * draw + 0.5);
   }
   std::int64_t end = start + work;
@@ -36,14 +34,14 @@ std::int64_t RankDisturbance::end(std::int64_t start, std::int64_t work,
 }
 
 Disturbances::Disturbances(const Job& job, const Mesh& mesh, const Placement& placement) {
-  const std::uint64_t stream = random_stream(job.seed, "jitter");
+  const PhiloxKey key = random_key(job.seed, "jitter");
   for (const Fault& fault : job.faults) {
     for (std::int32_t r = 0; r < mesh.size(); ++r) {
       const RankId rank{r};
       const bool everyone = fault.rank < 0 && fault.node < 0;
       if (everyone || fault.rank == r ||
           (fault.node >= 0 && placement.node(rank) == NodeId(fault.node)))
-        by_rank_.try_emplace(rank, rank, stream).first->second.add(fault);
+        by_rank_.try_emplace(rank, rank, key).first->second.add(fault);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "core/config/job.h"
 #include "core/mesh/mesh.h"
+#include "core/random.h"
 #include "simulator/stretch.h"
 
 namespace trainyard {
@@ -12,8 +13,7 @@ namespace trainyard {
 // What happens to the kernels and the start of one rank.
 class RankDisturbance {
  public:
-  RankDisturbance(RankId rank, std::uint64_t jitter_stream)
-      : rank_(rank), jitter_stream_(jitter_stream) {}
+  RankDisturbance(RankId rank, PhiloxKey jitter_key) : rank_(rank), jitter_key_(jitter_key) {}
   void add(const Fault& fault);
 
   Time late() const { return late_; }
@@ -26,7 +26,7 @@ class RankDisturbance {
     double factor;
   };
   RankId rank_;
-  std::uint64_t jitter_stream_;
+  PhiloxKey jitter_key_;
   Time late_;
   double sigma_ = 0;
   std::vector<Slow> slow_;
