@@ -9,6 +9,9 @@
 namespace trainyard {
 namespace {
 
+// So many parts a link that their loads hardly differ (by 1 / sqrt(load)).
+constexpr double kEvenLoad = 500;
+
 // Loads of `links` links, `parts` balls thrown at them, taken one load after the other.
 class LargestLoad {
  public:
@@ -53,6 +56,7 @@ ExpectedRate expected_rate(const EcmpStage& stage) {
   const double fits = stage.capacity * static_cast<double>(stage.qps);
   const auto rate = [fits](double load) { return std::min(1.0, fits / load); };
   if (stage.links == 1 || parts == 1) return {rate(parts), rate(parts)};
+  if (parts / links > kEvenLoad) return {rate(parts / links), rate(parts / links)};
 
   // A part sees 1 + Binomial(parts - 1, 1 / links).
   double others = std::pow(1 - 1 / links, parts - 1), mean = others * rate(1);

@@ -12,7 +12,7 @@ struct Flow {
   RankId source, target;
   Bytes bytes;
   std::uint32_t hash = 0;
-  std::int32_t concurrent = 1;  // flows of the same moment and pattern, for closed forms
+  std::int32_t concurrent = 1;  // flows of this pattern that leave the node together
 };
 
 struct FlowEnd {

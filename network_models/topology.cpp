@@ -44,39 +44,37 @@ Time Topology::message(Bytes bytes, Tier tier, std::int32_t concurrent, std::int
   // A message uses one NIC; more of them than NICs share.
   const double sharing = std::max(node_.nics, concurrent);
   Bandwidth rate{std::min(node_bandwidth().value / sharing, node_.pcie.value)};
-  if (qps > 0) rate = rate * this->rate(tier, concurrent, 1, qps).mean;
+  if (qps > 0 && tier >= Tier::pod) {
+    const double flows = concurrent;
+    const Crossing crossing{flows, tier == Tier::core ? flows : 0, 1, 1, qps};
+    rate = rate * this->rate(crossing).mean;
+  }
   return latency(tier) + transfer_time(bytes, rate);
 }
 
-ExpectedRate Topology::rate(Tier tier, double flows_per_node, std::int64_t spans,
-                            std::int64_t qps) const {
-  if (tier < Tier::pod) return {};
+ExpectedRate Topology::rate(const Crossing& crossing) const {
   const double capacity = fabric_.uplink.value / node_.nic.value;
-  // Up and down are separate draws.
-  const auto stage = [&](double flows, double links) {
-    return expected_rate({.flows = std::max<std::int64_t>(1, std::llround(flows)),
-                          .links = std::max<std::int64_t>(1, std::llround(links)),
-                          .capacity = capacity,
-                          .qps = qps,
-                          .stages = 2 * spans});
+  ExpectedRate out;
+  const auto pass = [&](double flows, double links, std::int64_t spans) {
+    const double full = std::min(1.0, links * capacity / std::max(1.0, flows));
+    ExpectedRate here{full, full};  // what load alone allows
+    if (!fabric_.adaptive_routing)
+      here = expected_rate({.flows = std::max<std::int64_t>(1, std::llround(flows)),
+                            .links = std::max<std::int64_t>(1, std::llround(links)),
+                            .capacity = capacity,
+                            .qps = crossing.qps,
+                            .stages = 2 * spans});  // up and down
+    out = {std::min(out.mean, here.mean), std::min(out.slowest, here.slowest)};
   };
-  const auto full = [&](double flows, double links) {  // what load alone allows
-    return std::min(1.0, links * capacity / std::max(1.0, flows));
-  };
-  const double tor_flows = flows_per_node * static_cast<double>(std::min(nodes_, nodes_per_tor_)) /
-                           static_cast<double>(fabric_.rails);
-  const double pod_flows = flows_per_node * static_cast<double>(std::min(nodes_, nodes_per_pod_));
-  const double tor_links = fabric_.tor_uplinks;
-  const double pod_links =
-      tor_links * fabric_.aggregation_uplinks / std::max(1.0, fabric_.oversubscription);
-  ExpectedRate out{full(tor_flows, tor_links), full(tor_flows, tor_links)};
-  if (tier == Tier::core) out.mean = out.slowest = std::min(out.mean, full(pod_flows, pod_links));
-  if (fabric_.adaptive_routing) return out;
-  const auto worse = [&out](const ExpectedRate& other) {
-    out = {std::min(out.mean, other.mean), std::min(out.slowest, other.slowest)};
-  };
-  worse(stage(tor_flows, tor_links));
-  if (tier == Tier::core) worse(stage(pod_flows, pod_links));
+  if (crossing.tor_flows > 0) {
+    const auto nodes = static_cast<double>(std::min(nodes_, nodes_per_tor_));
+    pass(crossing.tor_flows * nodes / fabric_.rails, fabric_.tor_uplinks, crossing.tor_spans);
+  }
+  if (crossing.core_flows > 0) {
+    const auto nodes = static_cast<double>(std::min(nodes_, nodes_per_pod_));
+    const double links = static_cast<double>(fabric_.tors_per_pod) * fabric_.tor_uplinks;
+    pass(crossing.core_flows * nodes, links / fabric_.oversubscription, crossing.pod_spans);
+  }
   return out;
 }
 

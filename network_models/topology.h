@@ -8,6 +8,14 @@ namespace trainyard {
 
 enum class Tier : std::uint8_t { node, tor, pod, core };  // the highest a path climbs
 
+// Flows that climb above the ToR switches at one moment: how many of a node's leave its ToR set,
+// and its pod, and how many sets and pods they pass one after the other (a ring passes several).
+struct Crossing {
+  double tor_flows = 0, core_flows = 0;
+  std::int64_t tor_spans = 1, pod_spans = 1;
+  std::int64_t qps = 1;
+};
+
 // Where nodes sit below the switches, as far as closed forms need it: nodes fill ToR sets in
 // order, ToR sets fill pods in order.
 class Topology {
@@ -21,9 +29,8 @@ class Topology {
   Time latency(Tier tier) const;
   // What one node's flows of a moment get of its NICs together, payload bytes per second.
   Bandwidth node_bandwidth() const;
-  // Expected ECMP rate when every node of a ToR set sends `flows_per_node` flows as far as `tier`
-  // at once. `spans` such sets or pods lie on the path of one ring.
-  ExpectedRate rate(Tier tier, double flows_per_node, std::int64_t spans, std::int64_t qps) const;
+  // Expected ECMP rate when all nodes send such flows.
+  ExpectedRate rate(const Crossing& crossing) const;
   // One message between two ranks whose path climbs to `tier`, while `concurrent` such messages
   // leave the node: latency + bytes / rate. `qps` > 0 charges the collisions ECMP is expected to
   // have with that many queue pairs.

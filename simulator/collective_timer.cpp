@@ -58,15 +58,18 @@ CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
   if (shape.nodes == 1) return out;
   out.outside = std::min(gigabytes(topology_.node_bandwidth()) / shape.concurrent_per_node,
                          out.ranks_per_node * gigabytes(node_.pcie));
-  const Tier tier = shape.pod_span > 1 ? Tier::core : shape.tor_span > 1 ? Tier::pod : Tier::tor;
-  if (qps_ > 0) {
-    // A ring leaves each of its ToR sets once, so its nodes share that crossing.
-    const double nodes_per_crossing = static_cast<double>(shape.nodes) / shape.tor_span;
-    out.outside *=
-        topology_.rate(tier, node_.nics / nodes_per_crossing, shape.tor_span, qps_).slowest;
-  }
+  // A ring leaves each of its ToR sets and pods once, on every card it uses.
   const double nodes = shape.nodes, to_core = shape.pod_span > 1 ? shape.pod_span : 0;
-  const double to_pod = (shape.tor_span > 1 ? shape.tor_span : 0) - to_core;
+  const double to_tor = shape.tor_span > 1 ? shape.tor_span : 0;
+  if (qps_ > 0)
+    out.outside *= topology_
+                       .rate({.tor_flows = node_.nics * to_tor / nodes,
+                              .core_flows = node_.nics * to_core / nodes,
+                              .tor_spans = shape.tor_span,
+                              .pod_spans = shape.pod_span,
+                              .qps = qps_})
+                       .slowest;
+  const double to_pod = to_tor - to_core;
   const auto share_us = [&](Tier of, double hops) {
     return to_microseconds(topology_.latency(of)) * hops / nodes;
   };

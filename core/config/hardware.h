@@ -76,9 +76,9 @@ struct FabricProfile {
   std::int32_t rails = 8;     // NIC i of a node reaches ToR i of its ToR set
   std::int32_t nodes_per_tor = 64;
   std::int32_t tors_per_pod = 32;
-  std::int32_t tor_uplinks = 32, aggregation_uplinks = 32;
+  std::int32_t tor_uplinks = 32;  // of one ToR; a pod's add up to its way into the core
   Bandwidth uplink;               // per uplink and direction
-  double oversubscription = 1;    // at the core tier
+  double oversubscription = 1;    // of that way: 7 means one seventh leads on
   bool adaptive_routing = false;  // switches spread packets by load: no ECMP collisions
   double hop_latency_us = 0;      // per switch traversed beyond the first
   double base_latency_us = 0;     // NIC to NIC in one ToR, including host and PCIe

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "core/config/schema.h"
 #include "core/error.h"
 #include "network_models/collisions.h"
 #include "network_models/network_models.h"
@@ -35,6 +38,15 @@ TEST(Collisions, LoneFlowNeverCollides) {
   EXPECT_DOUBLE_EQ(rate.slowest, 1);
 }
 
+// 16 queue pairs of 8,192 flows on 18 links: 7,282 parts a link, 16 of them fit at full rate.
+TEST(Collisions, ManyPartsShareEvenly) {
+  const ExpectedRate rate = expected_rate({.flows = 8192, .links = 18, .qps = 16});
+  EXPECT_NEAR(rate.mean, 18.0 / 8192, 1e-5);
+  EXPECT_NEAR(rate.slowest, 18.0 / 8192, 1e-5);
+  const ExpectedRate fewer = expected_rate({.flows = 512, .links = 18, .qps = 16});
+  EXPECT_NEAR(fewer.mean, 18.0 / 512, 0.02 * 18 / 512);
+}
+
 // Round numbers: cards of 25 GB/s, ToR sets of 4 nodes with 2 rails, pods of 2 ToR sets.
 Cluster small_clos() {
   Cluster cluster;
@@ -48,7 +60,6 @@ Cluster small_clos() {
   cluster.fabric.nodes_per_tor = 4;
   cluster.fabric.tors_per_pod = 4;
   cluster.fabric.tor_uplinks = 4;
-  cluster.fabric.aggregation_uplinks = 4;
   cluster.fabric.uplink = gigabytes_per_second(25);
   cluster.fabric.base_latency_us = 3;
   cluster.fabric.hop_latency_us = 1;
@@ -83,8 +94,8 @@ TEST(Topology, OversubscriptionBindsEvenWithoutCollisions) {
   cluster.fabric.adaptive_routing = true;
   cluster.fabric.oversubscription = 7;
   const Topology topology(cluster);
-  EXPECT_DOUBLE_EQ(topology.rate(Tier::pod, 2, 1, 1).slowest, 1);
-  EXPECT_NEAR(topology.rate(Tier::core, 2, 1, 1).slowest, 1.0 / 7, 1e-12);
+  EXPECT_DOUBLE_EQ(topology.rate({.tor_flows = 2}).slowest, 1);
+  EXPECT_NEAR(topology.rate({.tor_flows = 2, .core_flows = 2}).slowest, 1.0 / 7, 1e-12);
 }
 
 class ClosedForms : public testing::Test {
@@ -131,6 +142,15 @@ TEST_F(ClosedForms, FlowsEndInTheOrderOfTheirTimes) {
   ASSERT_EQ(ended.size(), 2u);
   EXPECT_EQ(ended[0].flow, quick);
   EXPECT_EQ(ended[1].flow, slow);
+}
+
+// The schema cannot include the table, so it repeats the names.
+TEST(NetworkModels, AreTheChoicesOfTheScenarioKey) {
+  std::vector<std::string> choices, models;
+  for (const ChoiceText& choice : find_row("network.model")->choices)
+    choices.push_back(choice.name);
+  for (const NetworkModelInfo& model : network_models()) models.emplace_back(model.name);
+  EXPECT_EQ(choices, models);
 }
 
 TEST(NetworkModels, UnknownNameListsTheValidOnesAndHelpDescribesThem) {

@@ -229,6 +229,20 @@ TEST(MemoryBound, ResidualAddReachesMeasuredBandwidth) {
   EXPECT_NEAR(gbs("h100-sxm"), 3178, 0.09 * 3178);
 }
 
+// NeuSight 6945927, medians of torch on A100-80 PCIe: LayerNorm 1151 GB/s, elementwise 1681;
+// softmax 0.68 to 0.74 of the bandwidth.
+TEST(MemoryBound, TorchKernelsReachMeasuredBandwidth) {
+  Software torch;
+  torch.fused_norm = false;
+  const KernelTimer timer(load_gpu("a100-pcie-80"), torch);
+  const auto gbs = [&](K kind) {
+    return 65536.0 * 8192 * 4e-3 / us(timer, memory(kind, 65536, 8192, 4));
+  };
+  EXPECT_NEAR(gbs(K::norm_forward), 1151, 0.03 * 1151);
+  EXPECT_NEAR(gbs(K::add), 1681, 0.03 * 1681);
+  EXPECT_NEAR(gbs(K::softmax_forward), 0.71 * 1935, 0.05 * 1935);
+}
+
 // Liger-Kernel ead96b6, H100, 8192 rows: Megatron's fused cross-entropy takes 2.83 and 11.8 ms
 // forward, 1.62 and 6.4 more backward, at V = 32768 and 131072.
 TEST(MemoryBound, CrossEntropyMatchesMegatronFused) {

@@ -49,15 +49,12 @@ std::vector<Row> fabric_rows() {
       row("cluster.fabric.tor_uplinks", TRAINYARD_AT(cluster.fabric.tor_uplinks),
           "uplinks of a ToR switch")
           .within(1, 1e4),
-      row("cluster.fabric.aggregation_uplinks", TRAINYARD_AT(cluster.fabric.aggregation_uplinks),
-          "uplinks of an aggregation switch")
-          .within(1, 1e4),
       row("cluster.fabric.uplink_gbps", TRAINYARD_AT(cluster.fabric.uplink),
           "rate of one uplink in one direction")
           .within(0, 1e5),
       row("cluster.fabric.oversubscription", TRAINYARD_AT(cluster.fabric.oversubscription),
           "bandwidth below the core tier over bandwidth into it")
-          .within(0.01, 1000),
+          .within(1, 1000),
       row("cluster.fabric.adaptive_routing", TRAINYARD_AT(cluster.fabric.adaptive_routing),
           "switches spread packets by load, so flows do not collide"),
       row("cluster.fabric.hop_latency_us", TRAINYARD_AT(cluster.fabric.hop_latency_us),
