@@ -19,7 +19,8 @@ class SmallCosts final : public Costs {
     return nanoseconds(3000 + 500 * static_cast<int>(op) + 100 * shape.nodes + bytes.value / 100);
   }
   Time transfer(Bytes bytes, const Route& route) const override {
-    return nanoseconds(4000 + (route.same_node ? 0 : 1000 * route.concurrent) + bytes.value / 100);
+    return nanoseconds(4000 + (route.tier == Tier::node ? 0 : 1000 * route.concurrent) +
+                       bytes.value / 100);
   }
 };
 
