@@ -17,6 +17,7 @@ constexpr void parser_holds(bool condition) {
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstring>
 #include <fstream>
@@ -116,11 +117,14 @@ std::string read_text(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(status))
     throw ConfigError(fmt::format("{}: is a directory; a scenario is a TOML file", name));
   std::ifstream in(path, std::ios::binary);
-  std::string text(kLargestScenario + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 1 << 14> piece{};
+  while (in && text.size() <= kLargestScenario) {
+    in.read(piece.data(), piece.size());
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+  }
   if (in.bad() || (in.fail() && !in.eof()))
     throw ConfigError(fmt::format("{}: cannot be read; check its permissions", name));
-  text.resize(static_cast<std::size_t>(in.gcount()));
   if (text.size() > kLargestScenario)
     throw ConfigError(
         fmt::format("{}: is larger than 4 MiB; a scenario is a small TOML file", name));
