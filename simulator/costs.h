@@ -20,6 +20,8 @@ class Costs {
   virtual Time kernel(const KernelSpec& kernel) const = 0;
   virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
   virtual Time transfer(Bytes bytes, const Route& route) const = 0;
+  // How much of each kernel's time is the pace of the slowest GPU: kernel() / the mean GPU's.
+  virtual double slowest_gpu() const { return 1; }
 };
 
 // The kernel profile and NCCL model of the job's cluster.
@@ -29,10 +31,12 @@ class ModelCosts final : public Costs {
   Time kernel(const KernelSpec& kernel) const override;
   Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer(Bytes bytes, const Route& route) const override;
+  double slowest_gpu() const override { return slowest_gpu_; }
 
  private:
   KernelTimer kernels_;
   CollectiveTimer collectives_;
+  double slowest_gpu_, in_training_;
 };
 
 }  // namespace trainyard

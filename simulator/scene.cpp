@@ -11,7 +11,8 @@ Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& opt
       layout(make_layout(topology, disturbances, options.fold)),
       specs(set),
       times(job, specs, topology, costs, options.scale),
-      contention(job.cluster.gpu.collective_sm_slowdown) {
+      contention(job.cluster.gpu.collective_sm_slowdown),
+      slowest_gpu(costs.slowest_gpu()) {
   check(set.by_stage.size() == static_cast<std::size_t>(layout.stages), "{} programs for {} stages",
         set.by_stage.size(), layout.stages);
   const CompileInputs inputs{job, specs, times, topology, options.scale};

@@ -25,6 +25,7 @@ struct Scene {
   CommunicationTimes times;
   std::vector<CompiledProgram> programs;  // by stage
   double contention;                      // time of a GEMM beside a collective, relative
+  double slowest_gpu;                     // time of a kernel relative to the mean GPU's
 
   const CompiledProgram& program(std::int32_t stage) const {
     return programs[static_cast<std::size_t>(stage)];

@@ -1,6 +1,7 @@
 #include "simulator/simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/error.h"
@@ -47,6 +48,11 @@ std::vector<Time> stage_busy(const Scene& scene, const Executor& executor) {
   return busy;
 }
 
+// What a kernel would not have taken on the mean GPU.
+std::int64_t share_of_slowest(std::int64_t span, double slowest) {
+  return std::llround(static_cast<double>(span) * (1 - 1 / slowest));
+}
+
 // The chain through the stage that bounds the step explains most. Equal stages allow several
 // chains, so the busiest, the last and the first stage are tried.
 void explain(const Scene& scene, const Executor& executor, History& history,
@@ -69,9 +75,12 @@ void explain(const Scene& scene, const Executor& executor, History& history,
   for (const PathSegment& segment : path) {
     const Program& program = *scene.program(segment.stage).source;
     const Cause cause = cause_of(segment, program, result.bounding_stage);
-    result.breakdown[static_cast<std::size_t>(cause)] +=
-        nanoseconds(segment.to - segment.from - segment.excess);
-    result.breakdown[static_cast<std::size_t>(Cause::straggler)] += nanoseconds(segment.excess);
+    const std::int64_t span = segment.to - segment.from - segment.excess;
+    const bool kernel = cause == Cause::compute || cause == Cause::optimizer;
+    const std::int64_t slow = kernel ? share_of_slowest(span, scene.slowest_gpu) : 0;
+    result.breakdown[static_cast<std::size_t>(cause)] += nanoseconds(span - slow);
+    result.breakdown[static_cast<std::size_t>(Cause::straggler)] +=
+        nanoseconds(segment.excess + slow);
   }
 }
 

@@ -68,6 +68,7 @@ struct NodeProfile {
   double nic_efficiency = 1;
   Bandwidth pcie;               // per GPU and direction, usable
   double load_sequence_us = 0;  // one loader worker reads and prepares one sequence
+  double gpu_spread = 0;        // relative standard deviation of kernel times from GPU to GPU
 };
 
 // Switch tiers above the NICs.
@@ -96,6 +97,7 @@ struct NcclProfile {
     double max_gbs = 0;  // 0: no limit
   } ll, ll128, simple;
   double launch_us = 0;      // added to every collective: launch and synchronisation
+  double in_training = 1;    // time of a collective amid a training step, relative to alone
   double tree_fraction = 1;  // bandwidth of a tree relative to a ring's
   // All-reduce in the NVLink switches (NVLS) over whole nodes; 0 GB/s: none.
   double nvls_gbs = 0, nvls_us = 0, nvls_net_us = 0;

@@ -55,7 +55,9 @@ std::vector<WhatIf> what_ifs(const SimReport& base) {
       one("kernel launches free", &CostScale::launch),
       one("data loading free", &CostScale::data_loading),
       one("host pauses gone", &CostScale::host)};
-  if (!base.planned.job.faults.empty()) out.push_back({"no stragglers", {}, true});
+  const Job& job = base.planned.job;
+  if (!job.faults.empty() || job.cluster.node.gpu_spread > 0)
+    out.push_back({"no stragglers", {}, true});
   return out;
 }
 
@@ -66,6 +68,7 @@ Time iteration_if(const SimReport& base, const WhatIf& what_if, SimulationOption
     return simulate(base.planned.job, base.planned.programs, options).iteration;
   Job job = base.planned.job;
   job.faults.clear();
+  job.cluster.node.gpu_spread = 0;
   return simulate(job, base.planned.programs, options).iteration;
 }
 

@@ -28,6 +28,9 @@ std::vector<Row> node_rows() {
       row("cluster.node.load_sequence_us", TRAINYARD_AT(cluster.node.load_sequence_us),
           "time of one loader worker to read and prepare one sequence")
           .at_least(0),
+      row("cluster.node.gpu_spread", TRAINYARD_AT(cluster.node.gpu_spread),
+          "relative standard deviation of kernel times from GPU to GPU; the slowest sets the pace")
+          .within(0, 0.5),
   };
 }
 
@@ -90,6 +93,8 @@ std::vector<Row> nccl_rows() {
   };
   add("launch_us", TRAINYARD_AT(cluster.nccl.launch_us),
       "launch and synchronisation of every collective");
+  add("in_training", TRAINYARD_AT(cluster.nccl.in_training),
+      "time of a collective amid a training step, relative to the same one alone");
   add("tree_fraction", TRAINYARD_AT(cluster.nccl.tree_fraction),
       "bandwidth of a tree relative to a ring's");
   add("nvls_gbs", TRAINYARD_AT(cluster.nccl.nvls_gbs),
