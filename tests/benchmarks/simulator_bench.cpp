@@ -20,7 +20,8 @@ class FlatCosts final : public Costs {
     return seconds(20e-6 + static_cast<double>(bytes.value) / (shape.ranks > 8 ? 20e9 : 200e9));
   }
   Time transfer(Bytes bytes, const Route& route) const override {
-    return seconds(15e-6 + static_cast<double>(bytes.value) / (route.same_node ? 200e9 : 20e9));
+    return seconds(15e-6 +
+                   static_cast<double>(bytes.value) / (route.tier == Tier::node ? 200e9 : 20e9));
   }
 };
 
