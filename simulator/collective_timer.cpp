@@ -161,14 +161,6 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
   return microseconds(nccl_.launch_us + best);
 }
 
-std::int32_t CollectiveTimer::channels(const GroupShape& shape, Bytes bytes) const {
-  if (shape.ranks <= 1 || bytes.value <= 0) return 0;
-  const std::int32_t nics = std::max(1, node_.nics / shape.concurrent_per_node);
-  const std::int64_t most = shape.nodes > 1 ? nics * nccl_.channels_per_nic : nccl_.nvlink_channels;
-  return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(bytes.value / kBytesPerChannel, 1, std::max<std::int64_t>(1, most)));
-}
-
 Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {
   return message_overhead(tier) + topology_.message(bytes, tier, concurrent_per_node, qps_);
 }

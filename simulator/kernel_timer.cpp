@@ -8,21 +8,20 @@ namespace trainyard {
 KernelTimer::KernelTimer(const GpuProfile& gpu, const Software& software)
     : gpu_(gpu), software_(software) {}
 
-Time KernelTimer::time(const KernelSpec& kernel, std::int32_t taken_sms) const {
-  const double sms = std::max<double>(1, static_cast<double>(gpu_.sms - taken_sms));
+Time KernelTimer::time(const KernelSpec& kernel) const {
   switch (kernel.kind) {
     case KernelKind::gemm_forward:
     case KernelKind::gemm_input_grad:
     case KernelKind::gemm_weight_grad:
-      return microseconds(gemm_us(kernel, sms));
+      return microseconds(gemm_us(kernel));
     case KernelKind::attention_scores:
     case KernelKind::attention_scores_grad:
     case KernelKind::attention_context:
     case KernelKind::attention_context_grad:
-      return microseconds(batched_gemm_us(kernel, sms));
+      return microseconds(batched_gemm_us(kernel));
     case KernelKind::attention_forward:
     case KernelKind::attention_backward:
-      return microseconds(attention_us(kernel, sms));
+      return microseconds(attention_us(kernel));
     default:
       return microseconds(memory_us(kernel));
   }

@@ -31,7 +31,7 @@ const GpuProfile::Attention& KernelTimer::fused_attention() const {
 // Flash attention: efficiency grows with the mean number of keys per query and with the number of
 // blocks that share the SMs. Fitted to the charts of flash-attention 1, 2, 3 and cuDNN and to
 // aiconfigurator's tables; a window of w keys costs w + one tile.
-double KernelTimer::attention_us(const KernelSpec& kernel, double sms) const {
+double KernelTimer::attention_us(const KernelSpec& kernel) const {
   const GpuProfile::Attention& fit = fused_attention();
   const bool forward = kernel.kind == KernelKind::attention_forward;
   const double batch_heads = static_cast<double>(kernel.shape[0] * kernel.shape[1]);
@@ -42,10 +42,11 @@ double KernelTimer::attention_us(const KernelSpec& kernel, double sms) const {
   // 2 products forward; backward recomputes one and takes 4 more (arXiv 2205.14135).
   const double flops = (forward ? 4 : 10) * batch_heads * sequence * keys * dim;
   const double wide = std::clamp((dim - 64) / 64, 0.0, 1.0);
-  const double tflops = (forward ? fit.forward_tflops : fit.backward_tflops) *
-                        (wide + (1 - wide) * fit.head_64) * sms / static_cast<double>(gpu_.sms);
+  const double tflops =
+      (forward ? fit.forward_tflops : fit.backward_tflops) * (wide + (1 - wide) * fit.head_64);
   const double blocks = batch_heads * std::ceil(sequence / static_cast<double>(kQueryTile));
-  const double occupancy = std::min(1.0, blocks / (fit.blocks_per_sm * sms));
+  const double occupancy =
+      std::min(1.0, blocks / (fit.blocks_per_sm * static_cast<double>(gpu_.sms)));
   const double busy = std::pow(occupancy, fit.occupancy_exponent);
   // The tensor cores' rate for the type relative to the 16-bit types the fits are for.
   const double type = peak_tflops(kernel.dtype) / peak_tflops(DType::fp16);

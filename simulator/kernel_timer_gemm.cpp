@@ -30,42 +30,31 @@ constexpr double kSplitBandwidth = 2.5;         // of HBM: partial sums stay in 
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// How cuBLAS would run a product on the whole GPU.
-struct Plan {
-  double us = std::numeric_limits<double>::infinity();
-  std::int64_t blocks = 0;  // thread blocks of the grid
-  double block_us = 0;      // time of one
-  double split_us = 0;      // adding up the partial sums
-};
-
 double bytes_per_us(const GpuProfile& gpu) { return gpu.memory_bandwidth.value * 1e-6; }
 
-Plan plan_of(const Tile& tile, std::int64_t split, const KernelSpec& kernel, const GpuProfile& gpu,
-             double peak_tflops) {
+// Waves of `tile`s, each `split` ways along k.
+double tiled_us(const Tile& tile, std::int64_t split, const KernelSpec& kernel,
+                const GpuProfile& gpu, double peak_tflops) {
   const GpuProfile::Gemm& fit = gpu.gemm;
   const auto [m, n, k] = std::array{kernel.shape[0], kernel.shape[1], kernel.shape[2]};
   const double flops_per_us = fit.tile_efficiency[tile.efficiency] * fit.sustained * peak_tflops *
                               1e6 / static_cast<double>(gpu.sms);
   const std::int64_t depth = ceil_div(k, split * kDepthStep) * kDepthStep;
-  Plan plan;
-  plan.blocks = ceil_div(m, tile.rows) * ceil_div(n, tile.columns) * split;
-  plan.block_us =
+  const std::int64_t blocks = ceil_div(m, tile.rows) * ceil_div(n, tile.columns) * split;
+  const double block_us =
       2.0 * static_cast<double>(tile.rows * tile.columns * depth) / flops_per_us + fit.fill_us;
-  if (split > 1)
-    plan.split_us = fit.split_k_us + kSplitBytes * static_cast<double>(split * m * n) /
-                                         (kSplitBandwidth * bytes_per_us(gpu));
-  plan.us = static_cast<double>(ceil_div(plan.blocks, gpu.sms)) * plan.block_us + plan.split_us;
-  return plan;
+  const double sum_us = fit.split_k_us + kSplitBytes * static_cast<double>(split * m * n) /
+                                             (kSplitBandwidth * bytes_per_us(gpu));
+  return static_cast<double>(ceil_div(blocks, gpu.sms)) * block_us + (split > 1 ? sum_us : 0);
 }
 
 // The fastest of 64 (tile, split-k) candidates.
-Plan best_plan(const KernelSpec& kernel, const GpuProfile& gpu, double peak_tflops) {
-  Plan best;
+double best_tiled_us(const KernelSpec& kernel, const GpuProfile& gpu, double peak_tflops) {
+  double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles)
     for (const std::int64_t split : kSplits) {
       if (split > 1 && kernel.shape[2] < kLeastSplitDepth * split) break;
-      const Plan plan = plan_of(tile, split, kernel, gpu, peak_tflops);
-      if (plan.us < best.us) best = plan;
+      best = std::min(best, tiled_us(tile, split, kernel, gpu, peak_tflops));
     }
   return best;
 }
@@ -84,27 +73,23 @@ double kind_factor(const KernelSpec& kernel, const GpuProfile::Gemm& fit) {
 
 }  // namespace
 
-// Waves of tiles over the SMs, or the power limit, or memory, whichever is slowest. Beside a
-// collective cuBLAS still plans as if it had all SMs, and the waves become more. Form and constants
-// are fitted to aiconfigurator's GEMM tables of A100, H100, H200 and B200.
-double KernelTimer::gemm_us(const KernelSpec& kernel, double sms) const {
+// Waves of tiles over the SMs, or the power limit, or memory, whichever is slowest. Form and
+// constants are fitted to aiconfigurator's GEMM tables of A100, H100, H200 and B200.
+double KernelTimer::gemm_us(const KernelSpec& kernel) const {
   const GpuProfile::Gemm& fit = gpu_.gemm;
   const double peak = peak_tflops(kernel.dtype);
-  const Plan plan = best_plan(kernel, gpu_, peak);
-  const double waves = std::ceil(static_cast<double>(plan.blocks) / sms);
-  const double tiles_us = waves * plan.block_us + plan.split_us;
-  const double share = sms / static_cast<double>(gpu_.sms);
+  const double tiles_us = best_tiled_us(kernel, gpu_, peak);
   const double flops = 2.0 * static_cast<double>(kernel.shape[0]) *
                        static_cast<double>(kernel.shape[1]) * static_cast<double>(kernel.shape[2]);
-  const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6 * share);
+  const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6);
   const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
   const double memory_us = traffic / (fit.bandwidth_fraction * bytes_per_us(gpu_));
   return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us});
 }
 
-double KernelTimer::batched_gemm_us(const KernelSpec& kernel, double sms) const {
-  const double rate = gpu_.batched_gemm_tflops * peak_tflops(kernel.dtype) /
-                      peak_tflops(DType::fp16) * sms / static_cast<double>(gpu_.sms);
+double KernelTimer::batched_gemm_us(const KernelSpec& kernel) const {
+  const double rate =
+      gpu_.batched_gemm_tflops * peak_tflops(kernel.dtype) / peak_tflops(DType::fp16);
   const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
   return gpu_.gemm.t0_us + std::max(kernel.flops / (rate * 1e6),
                                     traffic / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_)));

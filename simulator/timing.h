@@ -23,14 +23,13 @@ class KernelTimer {
  public:
   KernelTimer(const GpuProfile& gpu, const Software& software);
 
-  // About a microsecond of host time a call: tabulate per program where it matters. `taken_sms`
-  // are those of a concurrent collective, see CollectiveTimer::channels.
-  Time time(const KernelSpec& kernel, std::int32_t taken_sms = 0) const;
+  // About a microsecond of host time a call: tabulate per program where it matters.
+  Time time(const KernelSpec& kernel) const;
 
  private:
-  double gemm_us(const KernelSpec& kernel, double sms) const;
-  double batched_gemm_us(const KernelSpec& kernel, double sms) const;
-  double attention_us(const KernelSpec& kernel, double sms) const;
+  double gemm_us(const KernelSpec& kernel) const;
+  double batched_gemm_us(const KernelSpec& kernel) const;
+  double attention_us(const KernelSpec& kernel) const;
   double memory_us(const KernelSpec& kernel) const;
   double peak_tflops(DType dtype) const;
   const GpuProfile::Attention& fused_attention() const;
@@ -61,8 +60,6 @@ class CollectiveTimer {
 
   // 0 for one rank or no bytes. Op is a collective.
   Time time(Op op, const GroupShape& shape, Bytes bytes) const;
-  // SMs the collective holds while it runs: one a channel.
-  std::int32_t channels(const GroupShape& shape, Bytes bytes) const;
   // A message between two ranks whose path climbs to `tier`, once both sides are ready, while
   // `concurrent_per_node` such messages leave the node.
   Time transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const;

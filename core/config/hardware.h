@@ -103,8 +103,6 @@ struct NcclProfile {
   double nvls_gbs = 0, nvls_us = 0, nvls_net_us = 0;
   double all_to_all_us = 0, all_to_all_peer_us = 0, all_to_all_fraction = 1;
   double p2p_intra_us = 0, p2p_inter_us = 0;  // fixed cost of a send/receive
-  // Thread blocks, each on an SM of its own, of a large collective.
-  std::int32_t nvlink_channels = 0, channels_per_nic = 0;
 };
 
 }  // namespace trainyard

@@ -106,7 +106,6 @@ TEST(Collectives, OneRankOrNoBytesTakeNoTime) {
   const CollectiveTimer timer = timer_of("a100-8");
   EXPECT_EQ(timer.time(Op::all_reduce, {}, {kMiB}), Time{});
   EXPECT_EQ(timer.time(Op::all_gather, {.ranks = 8}, {}), Time{});
-  EXPECT_EQ(timer.channels({}, {kMiB}), 0);
 }
 
 TEST(Collectives, TakeLongerForMoreBytes) {
@@ -157,15 +156,6 @@ TEST(Collectives, OnlyTheAnalyticModelChargesCollisions) {
   const GroupShape together{.ranks = 12, .nodes = 12, .concurrent_per_node = 8};
   EXPECT_EQ(us(timer_of("megascale-a100", 768, "ideal"), Op::all_gather, together, kGiB64),
             us(timer_of("megascale-a100", 768), Op::all_gather, together, kGiB64));
-}
-
-// Network section of NCCL's tuning: 24 channels on A100's NVLink, 16 over 8 NICs, one NIC has 2.
-TEST(Collectives, LargeOnesHoldAnSmForEachChannel) {
-  const CollectiveTimer timer = timer_of("megascale-a100", 16);
-  EXPECT_EQ(timer.channels({.ranks = 8}, {64 * kMiB}), 24);
-  EXPECT_EQ(timer.channels({.ranks = 128, .nodes = 16}, {64 * kMiB}), 16);
-  EXPECT_EQ(timer.channels({.ranks = 16, .nodes = 16, .concurrent_per_node = 8}, {64 * kMiB}), 2);
-  EXPECT_EQ(timer.channels({.ranks = 8}, {64 * kKiB}), 2);
 }
 
 // vidur 7d47513, send and receive between two H100s of a node.

@@ -41,8 +41,8 @@ KernelSpec memory(K kind, std::int64_t rows, std::int64_t columns, std::int64_t 
   return spec;
 }
 
-double us(const KernelTimer& timer, const KernelSpec& spec, int taken_sms = 0) {
-  return to_microseconds(timer.time(spec, taken_sms));
+double us(const KernelTimer& timer, const KernelSpec& spec) {
+  return to_microseconds(timer.time(spec));
 }
 
 Software with_attention(const std::string& name) {
@@ -108,36 +108,6 @@ TEST(Gemm, MisalignedRowsAreSlow) {
   // Tokens are no row length: an odd number of them costs nothing.
   EXPECT_NEAR(us(h100, gemm(K::gemm_forward, 8191, 8192, 4096)),
               us(h100, gemm(K::gemm_forward, 8192, 8192, 4096)), 1);
-}
-
-// arXiv 2507.03114: collectives slow concurrent kernels by 18.9 % on average and 40 % at worst on
-// A100 and H100. Channels here: 16 of a collective over 8 NICs.
-TEST_F(A100, CollectivesSlowGemmsByAFifthOnAverage) {
-  double sum = 0, worst = 0;
-  const std::array<std::array<std::int64_t, 3>, 6> shapes{{{2048, 4608, 12288},
-                                                           {2048, 12288, 1536},
-                                                           {2048, 6144, 12288},
-                                                           {8192, 2304, 6144},
-                                                           {8192, 3072, 6144},
-                                                           {4096, 4096, 4096}}};
-  for (const auto& [m, n, k] : shapes) {
-    const double slowdown = us(timer, gemm(K::gemm_forward, m, n, k), 16) / gemm_us(m, n, k);
-    sum += slowdown;
-    worst = std::max(worst, slowdown);
-  }
-  EXPECT_NEAR(sum / shapes.size(), 1.189, 0.06);
-  EXPECT_LT(worst, 1.45);
-}
-
-// NVIDIA forum 337991: beside an all-gather with 24 channels a 132-block product on H100 falls from
-// 80 % to 47 % of peak (a second wave). The profile's smaller tiles lose at least the 24 SMs'
-// share.
-TEST(Gemm, CollectiveTakesItsSmsFromAProduct) {
-  const KernelTimer h100(load_gpu("h100-sxm"), {});
-  const KernelSpec one_wave = gemm(K::gemm_forward, 256 * 12, 128 * 11, 16384);
-  const double slowdown = us(h100, one_wave, 24) / us(h100, one_wave);
-  EXPECT_GT(slowdown, 0.99 * 132 / 108);
-  EXPECT_LT(slowdown, 80.0 / 47 * 1.1);
 }
 
 TEST(Gemm, DtypeWithoutUnitsIsRefused) {

@@ -111,10 +111,6 @@ std::vector<Row> nccl_rows() {
       "fixed time of a send inside a node");
   add("p2p_inter_us", TRAINYARD_AT(cluster.nccl.p2p_inter_us),
       "fixed time of a send between nodes");
-  add("nvlink_channels", TRAINYARD_AT(cluster.nccl.nvlink_channels),
-      "SMs that a large collective inside a node holds");
-  add("channels_per_nic", TRAINYARD_AT(cluster.nccl.channels_per_nic),
-      "SMs that a large collective between nodes holds per card it uses");
   add_protocol(rows, "ll", TRAINYARD_AT(cluster.nccl.ll));
   add_protocol(rows, "ll128", TRAINYARD_AT(cluster.nccl.ll128));
   add_protocol(rows, "simple", TRAINYARD_AT(cluster.nccl.simple));
