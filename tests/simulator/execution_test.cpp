@@ -145,7 +145,7 @@ TEST(Execution, ModelAndEmbeddingGroupsMeetAcrossStages) {
   }
   const auto result = run(hand_job(2, 3), stages);
   EXPECT_EQ(end_of(result, 0, 1), 35);
-  EXPECT_EQ(end_of(result, 4, 1), 35);   // rank = tensor + 2 * stage
+  EXPECT_EQ(end_of(result, 4, 1), 35);    // rank = tensor + 2 * stage
   EXPECT_EQ(start_of(result, 2, 1), 20);  // the middle stage waits for the others' second
   for (const int rank : {1, 5}) EXPECT_EQ(end_of(result, rank, 2), 42);
   EXPECT_EQ(end_of(result, 2, 1), 42);
