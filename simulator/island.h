@@ -22,12 +22,12 @@ struct Gang {
   std::uint16_t blocked = 0;                        // streams that cannot go on at present
   std::uint16_t posted = 0;                         // … because others have to come
   bool queued = false, disturbed = false;
-  std::int64_t* free = nullptr;    // [stream] when its last step ended
-  std::int64_t* ready = nullptr;   // [stream] when its posted step could start
-  std::int64_t* end = nullptr;     // [stream] latest end among the transfers of that step
-  std::int64_t* slots = nullptr;   // [slot] end times that somebody waits for
-  Window* windows = nullptr;       // [window]
-  std::int64_t windows_end = 0;    // no window is open later
+  std::int64_t* free = nullptr;   // [stream] when its last step ended
+  std::int64_t* ready = nullptr;  // [stream] when its posted step could start
+  std::int64_t* end = nullptr;    // [stream] latest end among the transfers of that step
+  std::int64_t* slots = nullptr;  // [slot] end times that somebody waits for
+  Window* windows = nullptr;      // [window]
+  std::array<std::int64_t, kWindows> windows_end{};  // of each, the latest lane's
   std::int64_t kernel_excess = 0;  // compute stream, beyond CompiledProgram::kernel_time
   Bytes sent, received;            // all lanes
   std::uint32_t tensor_shape = 0;
@@ -94,6 +94,7 @@ class Island {
 
   // What a step does to its gang; on return it has ended, unless it was posted.
   void run_kernel(Gang& gang, std::uint32_t at);
+  void stretch_by_windows(const Gang& gang, std::vector<std::int64_t>& ends) const;
   void post(Gang& gang, std::uint32_t at);
   void transfer(Gang& gang, std::uint8_t stream, const TransferEnd& side, Gang& peer);
   void meet(Gang& gang, std::uint8_t stream, const SharedOp& op);
@@ -120,6 +121,7 @@ class Island {
   Meeting alone_;                    // scratch for collectives of one gang
   std::vector<std::int32_t> queue_;  // stages whose gang can go on
   std::vector<Arrival> arrivals_, waiting_;
+  std::vector<std::int64_t> starts_, ends_, undisturbed_;  // scratch of one kernel, [lane]
 };
 
 }  // namespace trainyard

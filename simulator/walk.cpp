@@ -74,24 +74,26 @@ void run_collective(const Rows<W>& rows, std::int64_t duration) {
   std::fill_n(rows.out, rows.lanes, latest + duration);
 }
 
+// Whether some window may still be open when the step starts.
 template <int W>
-bool meets_window(const Rows<W>& rows, std::int64_t windows_end) {
-  bool meets = false;
-  for (std::size_t lane = 0; lane < rows.lanes; ++lane) meets |= rows.start(lane) < windows_end;
-  return meets;
+bool meets_window(const Gang& gang, const Rows<W>& rows) {
+  std::int64_t first = INT64_MAX;
+  for (std::size_t lane = 0; lane < rows.lanes; ++lane) first = std::min(first, rows.start(lane));
+  return first < *std::max_element(gang.windows_end.begin(), gang.windows_end.end());
 }
 
 // A collective was launched: its window opens, or stays open if it queues behind another.
 template <int W>
 void open_window(Gang& gang, const Step& step, const Rows<W>& rows) {
   Window* const windows = gang.windows + step.detail * rows.lanes;
+  std::int64_t& latest = gang.windows_end[step.detail];
   for (std::size_t lane = 0; lane < rows.lanes; ++lane) {
     Window& window = windows[lane];
     const std::int64_t ready =
         std::max(rows.issuer[lane] + rows.delay, std::max(rows.first[lane], rows.second[lane]));
     if (ready > window.to) window = {ready, ready};
     window.to += step.duration;
-    gang.windows_end = std::max(gang.windows_end, window.to);
+    latest = std::max(latest, window.to);
   }
 }
 
@@ -99,11 +101,12 @@ void open_window(Gang& gang, const Step& step, const Rows<W>& rows) {
 template <int W>
 void resync_window(Gang& gang, const Step& step, const Rows<W>& rows) {
   Window* const windows = gang.windows + step.detail * rows.lanes;
+  std::int64_t& latest = gang.windows_end[step.detail];
   for (std::size_t lane = 0; lane < rows.lanes; ++lane) {
     Window& window = windows[lane];
     if (rows.first[lane] > window.to) window.from = rows.first[lane];
     window.to = std::max(window.to, rows.first[lane] + step.duration);
-    gang.windows_end = std::max(gang.windows_end, window.to);
+    latest = std::max(latest, window.to);
   }
 }
 
@@ -168,7 +171,7 @@ void Island::execute(Gang& gang, std::uint32_t at) {
   const Rows<W> rows(gang, step, width_);
   switch (step.kind) {
     case StepKind::gemm:
-      if (gang.disturbed || meets_window(rows, gang.windows_end)) return run_kernel(gang, at);
+      if (gang.disturbed || meets_window(gang, rows)) return run_kernel(gang, at);
       return run_timed(rows, step.duration);
     case StepKind::kernel:
       if (gang.disturbed) return run_kernel(gang, at);
@@ -189,28 +192,37 @@ void Island::execute(Gang& gang, std::uint32_t at) {
 void Island::run_kernel(Gang& gang, std::uint32_t at) {
   const Step& step = gang.program->steps[at];
   const auto stage = static_cast<std::size_t>(gang.stage);
-  const std::uint32_t instr = gang.program->instr_of[at];
-  const auto beside_collectives = [&](std::int64_t start, std::int64_t end, std::size_t lane) {
-    if (step.kind == StepKind::gemm)
-      for (std::size_t w = 0; w < kWindows; ++w)
-        end = stretch(start, end - start, gang.windows[w * width_ + lane], scene_.contention);
-    return end;
-  };
+  starts_.resize(width_);
+  ends_.resize(width_);
+  undisturbed_.resize(width_);
   for (std::size_t lane = 0; lane < width_; ++lane) {
-    const std::int64_t start = start_of(gang, step, lane);
-    const std::int64_t plain = start + step.duration;
-    const RankDisturbance* disturbance =
-        gang.disturbed ? disturbances_[stage * width_ + lane] : nullptr;
-    const std::int64_t alone =
-        disturbance == nullptr ? plain : disturbance->end(start, step.duration, instr);
-    const std::int64_t end = beside_collectives(start, alone, lane);
-    gang.free[step.stream * width_ + lane] = end;
-    gang.slots[step.out * width_ + lane] = end;
-    if (step.stream == static_cast<std::uint8_t>(Stream::compute))
-      gang.kernel_excess += end - plain;
-    if (recording_ != nullptr && disturbance != nullptr)
-      recording_->gangs[stage].excess[at * width_ + lane] =
-          end - beside_collectives(start, plain, lane);
+    starts_[lane] = start_of(gang, step, lane);
+    undisturbed_[lane] = ends_[lane] = starts_[lane] + step.duration;
+  }
+  for (std::size_t lane = 0; gang.disturbed && lane < width_; ++lane)
+    if (const RankDisturbance* const disturbance = disturbances_[stage * width_ + lane])
+      ends_[lane] = disturbance->end(starts_[lane], step.duration, gang.program->instr_of[at]);
+  if (step.kind == StepKind::gemm) {
+    stretch_by_windows(gang, ends_);
+    if (gang.disturbed && recording_ != nullptr) stretch_by_windows(gang, undisturbed_);
+  }
+  const bool computes = step.stream == static_cast<std::uint8_t>(Stream::compute);
+  for (std::size_t lane = 0; lane < width_; ++lane) {
+    gang.free[step.stream * width_ + lane] = ends_[lane];
+    gang.slots[step.out * width_ + lane] = ends_[lane];
+    if (computes) gang.kernel_excess += ends_[lane] - starts_[lane] - step.duration;
+    if (gang.disturbed && recording_ != nullptr)
+      recording_->gangs[stage].excess[at * width_ + lane] = ends_[lane] - undisturbed_[lane];
+  }
+}
+
+void Island::stretch_by_windows(const Gang& gang, std::vector<std::int64_t>& ends) const {
+  const std::int64_t first = *std::min_element(starts_.begin(), starts_.end());
+  for (std::size_t w = 0; w < kWindows; ++w) {
+    if (gang.windows_end[w] <= first) continue;
+    for (std::size_t lane = 0; lane < width_; ++lane)
+      ends[lane] = stretch(starts_[lane], ends[lane] - starts_[lane],
+                           gang.windows[w * width_ + lane], scene_.contention);
   }
 }
 

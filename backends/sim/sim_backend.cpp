@@ -30,8 +30,8 @@ StepReport SimBackend::wait(Time deadline) {
     const Program* const program = submitted_[static_cast<std::size_t>(index(rank))];
     check(program != nullptr, "rank {} has nothing to run", index(rank));
     auto& stage = programs.by_stage[static_cast<std::size_t>(mesh_.coord(rank)[Axis::pipeline])];
-    check(stage == nullptr || stage.get() == program,
-          "rank {} runs another program than its stage", index(rank));
+    check(stage == nullptr || stage.get() == program, "rank {} runs another program than its stage",
+          index(rank));
     stage = {std::shared_ptr<const void>{}, program};  // owned by the caller until wait() returns
   }
   std::ranges::fill(submitted_, nullptr);

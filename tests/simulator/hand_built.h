@@ -167,8 +167,7 @@ inline std::int64_t start_of(const SimulationResult& result, std::int32_t rank,
     if (event.rank == RankId(rank) && event.instr == instr) return event.start.value;
   return -1;
 }
-inline std::int64_t end_of(const SimulationResult& result, std::int32_t rank,
-                           std::uint32_t instr) {
+inline std::int64_t end_of(const SimulationResult& result, std::int32_t rank, std::uint32_t instr) {
   for (const TraceEvent& event : result.trace)
     if (event.rank == RankId(rank) && event.instr == instr) return event.end.value;
   return -1;
