@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/error.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 #include "simulator/windows.h"
 
 namespace trainyard {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 #include "simulator/compile.h"
 
 namespace trainyard {
@@ -11,8 +11,7 @@ constexpr std::size_t kProbes = 16;  // slots tried before a new one is opened
 
 class SlotAssignment {
  public:
-  explicit SlotAssignment(CompiledProgram& program)
-      : program_(program), progress_(*program.source) {
+  explicit SlotAssignment(CompiledProgram& program) : program_(program), order_(*program.source) {
     find_waiters();
   }
 
@@ -28,9 +27,9 @@ class SlotAssignment {
         // A helper goes ahead of its instruction; only what came before it is known.
         Clock known;
         if (instr != kNone)
-          known = progress_.start(instr);
+          known = order_.start(instr);
         else if (last[step.stream] != kNone)
-          known = progress_.end(last[step.stream]);
+          known = order_.end(last[step.stream]);
         step.out = take(known, waiters_[waited_[i]]);
       }
       if (instr != kNone) last[step.stream] = instr;
@@ -76,7 +75,7 @@ class SlotAssignment {
   }
 
   CompiledProgram& program_;
-  Progress progress_;
+  HappensBefore order_;
   std::vector<std::uint32_t> waited_;  // of each step: index in waiters_, or kNone
   std::vector<Clock> waiters_;
   std::vector<Clock> owners_;  // of each slot, the waiters of the end it holds

@@ -2,60 +2,64 @@
 
 namespace trainyard {
 
-Liveness::Liveness(const Program& program, const Progress& progress)
-    : program_(program),
-      progress_(progress),
-      spans_(use_spans(program)),
-      clocks_(program.buffers.size()) {
-  std::vector<std::uint8_t> touched(program.buffers.size()), seen(program.buffers.size());
+Liveness::Liveness(const Program& program, const HappensBefore& order)
+    : order_(order), roots_(program.buffers.size()), lives_(program.buffers.size()) {
+  for (std::uint32_t b = 0; b < roots_.size(); ++b) {
+    const std::uint32_t root = root_of(program, b);
+    roots_[b] = root == b ? (is_persistent(program, b) ? kNone : b) : roots_[root];
+  }
+  std::vector<bool> view_used(program.buffers.size());
   for (std::uint32_t i = 0; i < program.code.size(); ++i) {
-    const Instr& instr = program.code[i];
-    for (const Operand operand : operands_of(program, instr)) {
-      const std::uint32_t root = root_of(program, operand.buffer);
-      if (program.buffer_types[program.buffers[root].type].persistent) continue;
-      note_use(root, instr, i);
-      if (seen[root] == 0) order_.push_back(root);
-      seen[root] = 1;
-      if (touched[operand.buffer] != 0) continue;
-      touched[operand.buffer] = 1;
-      note_first_use(root, i);
+    const Stream stream = program.code[i].stream;
+    for (const Operand operand : operands_of(program, program.code[i])) {
+      const std::uint32_t root = roots_[operand.buffer];
+      if (root == kNone) continue;
+      Life& life = lives_[root];
+      if (life.first == kNone) {
+        life = {i, i, kNone, kNone, stream};
+        used_.push_back(root);
+      }
+      if (life.ended != kNone || stream != life.first_stream) use(life, stream, i);
+      life.last = i;
+      if (root != operand.buffer && !view_used[operand.buffer]) {
+        view_used[operand.buffer] = true;
+        first_use_of_view(life, stream, i);
+      }
     }
   }
 }
 
-void Liveness::note_use(std::uint32_t root, const Instr& instr, std::uint32_t index) {
-  std::uint32_t& clock = clocks_[root].ended;
-  const Instr& last = program_.code[spans_[root].last];
-  if (clock == kNone) {
-    if (instr.stream == last.stream) return;
-    clock = static_cast<std::uint32_t>(ended_.size());
-    ended_.emplace_back()[last.stream] = static_cast<std::int32_t>(spans_[root].last) + 1;
+void Liveness::use(Life& life, Stream stream, std::uint32_t index) {
+  if (life.ended == kNone) {
+    life.ended = static_cast<std::uint32_t>(ended_.size());
+    ended_.emplace_back()[life.first_stream] = static_cast<std::int32_t>(life.last) + 1;
   }
-  ended_[clock].raise(instr.stream, static_cast<std::int32_t>(index) + 1);
+  ended_[life.ended][stream] = static_cast<std::int32_t>(index) + 1;
 }
 
-void Liveness::note_first_use(std::uint32_t root, std::uint32_t index) {
-  const std::uint32_t first = spans_[root].first;
-  if (index == first || progress_.start(index).covers(progress_.start(first))) return;
-  std::uint32_t& clock = clocks_[root].born;
-  if (clock == kNone) {
-    clock = static_cast<std::uint32_t>(born_.size());
-    born_.push_back(progress_.start(first));
+// Parts may be written first by streams that do not wait for each other.
+void Liveness::first_use_of_view(Life& life, Stream stream, std::uint32_t index) {
+  if (stream == life.first_stream) return;
+  const Clock start = order_.start(index), first = order_.start(life.first);
+  if (start.covers(first)) return;
+  if (life.born == kNone) {
+    life.born = static_cast<std::uint32_t>(born_.size());
+    born_.push_back(first);
   }
-  born_[clock].meet(progress_.start(index));
+  born_[life.born].meet(start);
 }
 
-Clock Liveness::ended(std::uint32_t buffer) const {
-  if (!on_one_stream(buffer)) return ended_[clocks_[buffer].ended];
-  const std::uint32_t last = spans_[buffer].last;
+Clock Liveness::ended(std::uint32_t root) const {
+  const Life& life = lives_[root];
+  if (life.ended != kNone) return ended_[life.ended];
   Clock clock;
-  clock[program_.code[last].stream] = static_cast<std::int32_t>(last) + 1;
+  clock[life.first_stream] = static_cast<std::int32_t>(life.last) + 1;
   return clock;
 }
 
-Clock Liveness::born(std::uint32_t buffer) const {
-  return born_at_first_use(buffer) ? progress_.start(spans_[buffer].first)
-                                   : born_[clocks_[buffer].born];
+Clock Liveness::born(std::uint32_t root) const {
+  const Life& life = lives_[root];
+  return life.born == kNone ? order_.start(life.first) : born_[life.born];
 }
 
 }  // namespace trainyard

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/program/accesses.h"
+#include "core/program/happens_before.h"
 #include "core/program/program.h"
-#include "core/program/progress.h"
 
 namespace trainyard {
 
@@ -13,34 +13,49 @@ namespace trainyard {
 // ended. Views count as uses of their parent.
 class Liveness {
  public:
-  Liveness(const Program& program, const Progress& progress);
+  Liveness(const Program& program, const HappensBefore& order);
 
-  const UseSpan& span(std::uint32_t buffer) const { return spans_[buffer]; }
+  // The transient buffer whose memory `buffer` uses; kNone if that is persistent.
+  std::uint32_t root(std::uint32_t buffer) const { return roots_[buffer]; }
   // Transient buffers that are used, by first use.
-  std::span<const std::uint32_t> by_first_use() const { return order_; }
+  std::span<const std::uint32_t> by_first_use() const { return used_; }
+
+  std::uint32_t first_use(std::uint32_t root) const { return lives_[root].first; }
+  std::uint32_t last_use(std::uint32_t root) const { return lives_[root].last; }
+  Stream first_stream(std::uint32_t root) const { return lives_[root].first_stream; }
   // The latest use on each stream.
-  Clock ended(std::uint32_t buffer) const;
+  Clock ended(std::uint32_t root) const;
   // What has surely ended before any use of the buffer starts.
-  Clock born(std::uint32_t buffer) const;
-  // One stream alone uses the buffer: that of its last use.
-  bool on_one_stream(std::uint32_t buffer) const { return clocks_[buffer].ended == kNone; }
-  // Every use of the buffer starts after all that its first use (by list order) knows to have
-  // ended.
-  bool born_at_first_use(std::uint32_t buffer) const { return clocks_[buffer].born == kNone; }
+  Clock born(std::uint32_t root) const;
+  // One stream alone uses the buffer.
+  bool on_one_stream(std::uint32_t root) const { return lives_[root].ended == kNone; }
+  // Every use starts after all that the first use (by list order) knows to have ended.
+  bool born_at_first_use(std::uint32_t root) const { return lives_[root].born == kNone; }
+  // Whether all uses have ended before one that starts with `known` ended.
+  template <class KnownOrClock>
+  bool over(std::uint32_t root, const KnownOrClock& known) const {
+    const Life& life = lives_[root];
+    if (life.ended == kNone) return known[life.first_stream] > static_cast<std::int32_t>(life.last);
+    const Clock& ended = ended_[life.ended];
+    for (int s = 0; s < kStreams; ++s)
+      if (known[static_cast<Stream>(s)] < ended.at[s]) return false;
+    return true;
+  }
 
  private:
-  struct Clocks {  // indexes in tables of clocks; kNone where the span tells all
-    std::uint32_t ended = kNone, born = kNone;
+  struct Life {
+    std::uint32_t first = kNone, last = kNone;
+    std::uint32_t ended = kNone, born = kNone;  // in tables of clocks, unless uses on one stream
+    Stream first_stream{};
   };
-  void note_use(std::uint32_t root, const Instr& instr, std::uint32_t index);
-  void note_first_use(std::uint32_t root, std::uint32_t index);
+  void use(Life& life, Stream stream, std::uint32_t index);
+  void first_use_of_view(Life& life, Stream stream, std::uint32_t index);
 
-  const Program& program_;
-  const Progress& progress_;
-  std::vector<UseSpan> spans_;
-  std::vector<Clocks> clocks_;
+  const HappensBefore& order_;
+  std::vector<std::uint32_t> roots_;
+  std::vector<Life> lives_;
   std::vector<Clock> ended_, born_;
-  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> used_;
 };
 
 }  // namespace trainyard

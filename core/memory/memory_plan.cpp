@@ -8,7 +8,7 @@
 
 #include "core/memory/heap.h"
 #include "core/memory/liveness.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 
 namespace trainyard {
 namespace {
@@ -42,24 +42,27 @@ class TransientPlan {
  public:
   explicit TransientPlan(Program& program)
       : program_(program),
-        progress_(program),
-        live_(program, progress_),
+        order_(program),
+        live_(program, order_),
         classes_(program),
         heap_(expected_heap(), classes_.sizes),
-        pools_(classes_.sizes.size()),
-        given_(program.buffers.size()) {}
+        pools_(classes_.sizes.size()) {}
 
   void run(std::int64_t base) {
     std::size_t next = 0;
-    const auto order = live_.by_first_use();
+    const auto used = live_.by_first_use();
     for (std::uint32_t i = 0; i < program_.code.size(); ++i) {
-      for (; next < order.size() && live_.span(order[next]).first == i; ++next) take(order[next]);
+      for (; next < used.size() && live_.first_use(used[next]) == i; ++next) take(used[next]);
+      ended_.clear();
       for (const Operand operand : operands_of(program_, program_.code[i])) {
-        const std::uint32_t root = root_of(program_, operand.buffer);
-        if (live_.span(root).last == i) give(root, i);
+        const std::uint32_t root = live_.root(operand.buffer);
+        if (root == kNone || live_.last_use(root) != i) continue;
+        if (std::find(ended_.begin(), ended_.end(), root) != ended_.end()) continue;
+        ended_.push_back(root);
+        give(root, program_.code[i].stream);
       }
     }
-    for (const std::uint32_t root : order)
+    for (const std::uint32_t root : used)
       program_.buffers[root].offset.value += base + (pooled(root) ? heap_.end() : 0);
     program_.arena_bytes = {base + heap_.end() + pools_end_};
   }
@@ -69,17 +72,13 @@ class TransientPlan {
   std::size_t class_of(std::uint32_t root) const {
     return classes_.class_of_type[program_.buffers[root].type];
   }
-  bool persistent(std::uint32_t root) const {
-    return program_.buffer_types[program_.buffers[root].type].persistent;
-  }
   bool pooled(std::uint32_t root) const {
-    return program_.code[live_.span(root).first].stream != Stream::compute ||
-           !live_.born_at_first_use(root);
+    return live_.first_stream(root) != Stream::compute || !live_.born_at_first_use(root);
   }
   Heap::Life life_of(std::uint32_t root) const {
-    const UseSpan& span = live_.span(root);
-    return program_.code[span.first].pass == program_.code[span.last].pass ? Heap::Life::brief
-                                                                           : Heap::Life::lasting;
+    return program_.code[live_.first_use(root)].pass == program_.code[live_.last_use(root)].pass
+               ? Heap::Life::brief
+               : Heap::Life::lasting;
   }
 
   // The most bytes that buffers of the heap hold at once, by list order: the heap's least size.
@@ -87,8 +86,8 @@ class TransientPlan {
     std::vector<std::int64_t> change(program_.code.size() + 1);
     for (const std::uint32_t root : live_.by_first_use()) {
       if (pooled(root)) continue;
-      change[live_.span(root).first] += size_of(root);
-      change[live_.span(root).last + 1] -= size_of(root);
+      change[live_.first_use(root)] += size_of(root);
+      change[live_.last_use(root) + 1] -= size_of(root);
     }
     std::int64_t held = 0, most = 0;
     for (const std::int64_t c : change) most = std::max(most, held += c);
@@ -100,7 +99,7 @@ class TransientPlan {
     if (pooled(root)) {
       offset = take_from_pool(root);
     } else {
-      collect(live_.span(root).first);
+      collect(live_.first_use(root));
       offset = heap_.take(class_of(root), life_of(root));
     }
   }
@@ -109,34 +108,32 @@ class TransientPlan {
   std::int64_t take_from_pool(std::uint32_t root) {
     std::vector<std::uint32_t>& pool = pools_[class_of(root)];
     const Clock born = live_.born(root);
-    const auto reusable = std::find_if(pool.rbegin(), pool.rend(), [&](std::uint32_t old) {
-      return born.covers(live_.ended(old));
-    });
+    const auto reusable = std::find_if(pool.rbegin(), pool.rend(),
+                                       [&](std::uint32_t old) { return live_.over(old, born); });
     if (reusable == pool.rend()) return std::exchange(pools_end_, pools_end_ + size_of(root));
     const std::int64_t offset = program_.buffers[*reusable].offset.value;
     pool.erase(std::next(reusable).base());
     return offset;
   }
 
-  void give(std::uint32_t root, std::uint32_t index) {
-    if (persistent(root) || given_[root] != 0) return;
-    given_[root] = 1;
+  // Called for the last use of a buffer, on `stream`.
+  void give(std::uint32_t root, Stream stream) {
     if (pooled(root)) {
       pools_[class_of(root)].push_back(root);
     } else if (live_.on_one_stream(root)) {
       return_to_heap(root);
     } else {
-      pending_[static_cast<std::size_t>(program_.code[index].stream)].push_back(root);
+      pending_[static_cast<std::size_t>(stream)].push_back(root);
     }
   }
 
   // Returns the blocks whose last uses have ended before compute instruction `index`.
   void collect(std::uint32_t index) {
-    if (progress_.knowledge(index) == collected_) return;
-    collected_ = progress_.knowledge(index);
-    const Clock known = progress_.start(index);
+    if (order_.knowledge(index) == collected_) return;
+    collected_ = order_.knowledge(index);
+    const Known known = order_.known(index);
     for (std::deque<std::uint32_t>& queue : pending_) {
-      while (!queue.empty() && known.covers(live_.ended(queue.front()))) {
+      while (!queue.empty() && live_.over(queue.front(), known)) {
         return_to_heap(queue.front());
         queue.pop_front();
       }
@@ -147,14 +144,14 @@ class TransientPlan {
   }
 
   Program& program_;
-  Progress progress_;
+  HappensBefore order_;
   Liveness live_;
   SizeClasses classes_;
   Heap heap_;
   std::vector<std::vector<std::uint32_t>> pools_;  // by size: buffers whose block is free
   std::int64_t pools_end_ = 0;
-  std::vector<std::uint8_t> given_;  // by buffer: its block has been given back
   std::array<std::deque<std::uint32_t>, kStreams> pending_;  // by stream of the last use
+  std::vector<std::uint32_t> ended_;  // buffers that the current instruction uses last
   std::uint32_t collected_ = kNone;
 };
 
@@ -181,7 +178,7 @@ void plan_memory(Program& program) {
 MemoryUse memory_use(const Program& program) {
   const std::vector<UseSpan> spans = use_spans(program);
   const auto transient = [&](std::uint32_t b) {
-    return spans[b].used() && !program.buffer_types[program.buffers[b].type].persistent;
+    return spans[b].used() && !is_persistent(program, b);
   };
   std::vector<std::int64_t> change(program.code.size() + 1);
   for (std::uint32_t b = 0; b < spans.size(); ++b) {
@@ -200,9 +197,10 @@ MemoryUse memory_use(const Program& program) {
   // What does not outlive its pass (recomputed, or recomputed later) is no kept activation.
   const auto class_of = [&](std::uint32_t b) {
     const MemoryClass given = program.buffer_types[program.buffers[b].type].memory;
-    const bool kept =
-        spans[b].used() && program.code[spans[b].first].pass != program.code[spans[b].last].pass;
-    return given == MemoryClass::activations && !kept ? MemoryClass::workspace : given;
+    if (given != MemoryClass::activations || !transient(b)) return given;
+    return program.code[spans[b].first].pass == program.code[spans[b].last].pass
+               ? MemoryClass::workspace
+               : given;
   };
   MemoryUse use;
   use.peak = program.arena_bytes;

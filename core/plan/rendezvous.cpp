@@ -53,9 +53,9 @@ bool between_stages(const Instr& instr) {
 
 class Rendezvous {
  public:
-  Rendezvous(const ProgramSet& programs, const std::vector<Progress>& progress,
+  Rendezvous(const ProgramSet& programs, const std::vector<HappensBefore>& order,
              Violations& violations)
-      : programs_(programs), progress_(progress), violations_(violations) {}
+      : programs_(programs), order_(order), violations_(violations) {}
 
   void run() {
     const std::size_t before = violations_.size();
@@ -87,7 +87,7 @@ class Rendezvous {
       if (!between_stages(code[i])) continue;
       const auto group = group_at(code, i);
       const auto unit = static_cast<std::uint32_t>(units_.size());
-      units_.emplace_back().needs = needs(stage, progress_[stage].start(i));
+      units_.emplace_back().needs = needs(stage, order_[stage].start(i));
       for (std::size_t m = 0; m < group.size(); ++m) {
         const auto event = static_cast<std::uint32_t>(events_.size());
         events_.push_back({stage, static_cast<std::uint32_t>(i + m), unit});
@@ -285,7 +285,7 @@ class Rendezvous {
   }
 
   const ProgramSet& programs_;
-  const std::vector<Progress>& progress_;
+  const std::vector<HappensBefore>& order_;
   Violations& violations_;
   std::vector<Event> events_;
   std::vector<Unit> units_;
@@ -296,9 +296,9 @@ class Rendezvous {
 
 }  // namespace
 
-void check_rendezvous(const ProgramSet& programs, const std::vector<Progress>& progress,
+void check_rendezvous(const ProgramSet& programs, const std::vector<HappensBefore>& order,
                       Violations& violations) {
-  Rendezvous(programs, progress, violations).run();
+  Rendezvous(programs, order, violations).run();
 }
 
 }  // namespace trainyard

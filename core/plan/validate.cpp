@@ -7,7 +7,7 @@
 #include "core/memory/liveness.h"
 #include "core/plan/rendezvous.h"
 #include "core/plan/validate_program.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 
 namespace trainyard {
 namespace {
@@ -43,15 +43,15 @@ std::vector<std::string> validate(const ProgramSet& programs, const Mesh& mesh) 
   }
   if (!violations.empty()) return violations;
 
-  std::vector<Progress> progress;
+  std::vector<HappensBefore> order;
   for (const auto& program : programs.by_stage) {
-    progress.emplace_back(*program);
+    order.emplace_back(*program);
     check_passes(*program, violations);
-    check_accesses(*program, progress.back(), violations);
-    check_arena(*program, Liveness(*program, progress.back()), violations);
+    check_accesses(*program, order.back(), violations);
+    check_arena(*program, Liveness(*program, order.back()), violations);
   }
   check_same_work(programs, violations);
-  check_rendezvous(programs, progress, violations);
+  check_rendezvous(programs, order, violations);
   return violations;
 }
 

@@ -88,7 +88,7 @@ class ArenaCheck {
     for (std::size_t o = 0; o < order.size(); ++o) {
       const Clock born = live_.born(order[o]);
       for (const std::uint32_t place : shared[place_of[o]])
-        if (occupant[place] != kNone && !over(occupant[place], born))
+        if (occupant[place] != kNone && !live_.over(occupant[place], born))
           add(order[o], "takes memory of " + buffer_text(program_, occupant[place]) +
                             " whose uses may not have ended");
       occupant[place_of[o]] = order[o];
@@ -101,22 +101,16 @@ class ArenaCheck {
     return {begin, begin + program_.buffer_size(buffer).value};
   }
   void add(std::uint32_t buffer, const std::string& what) {
-    const UseSpan& span = live_.span(buffer);
+    const std::uint32_t first = live_.first_use(buffer);
     violations_.push_back(
-        (span.used() ? where(program_, span.first) : fmt::format("stage {}", program_.stage)) +
-        ": " + buffer_text(program_, buffer) + " " + what);
-  }
-  bool over(std::uint32_t earlier, const Clock& born) const {
-    if (!live_.on_one_stream(earlier)) return born.covers(live_.ended(earlier));
-    const std::uint32_t last = live_.span(earlier).last;
-    return born[program_.code[last].stream] > static_cast<std::int32_t>(last);
+        (first != kNone ? where(program_, first) : fmt::format("stage {}", program_.stage)) + ": " +
+        buffer_text(program_, buffer) + " " + what);
   }
 
   void check_persistent() {
     std::vector<std::uint32_t> persistent;
     for (std::uint32_t b = 0; b < program_.buffers.size(); ++b)
-      if (program_.buffers[b].parent == kNone &&
-          program_.buffer_types[program_.buffers[b].type].persistent)
+      if (program_.buffers[b].parent == kNone && is_persistent(program_, b))
         persistent.push_back(b);
     std::sort(persistent.begin(), persistent.end(),
               [&](std::uint32_t a, std::uint32_t b) { return at(a).begin < at(b).begin; });

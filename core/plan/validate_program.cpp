@@ -92,15 +92,6 @@ class StructureCheck {
   Violations& violations_;
 };
 
-// The buffer that two instructions contend for.
-std::string contended(const Program& program, std::uint32_t a, std::uint32_t b) {
-  for (const Operand x : operands_of(program, program.code[a]))
-    for (const Operand y : operands_of(program, program.code[b]))
-      if ((x.writes() || y.writes()) && root_of(program, x.buffer) == root_of(program, y.buffer))
-        return buffer_text(program, y.buffer);
-  return "a buffer";
-}
-
 struct PassUse {
   std::uint32_t first = kNone, last = kNone;
 };
@@ -172,28 +163,25 @@ void check_passes(const Program& program, Violations& violations) {
   }
 }
 
-void check_accesses(const Program& program, const Progress& progress, Violations& violations) {
+void check_accesses(const Program& program, const HappensBefore& order, Violations& violations) {
   AccessTracker accesses(program);
-  std::vector<std::uint8_t> transient(program.buffers.size());
-  for (std::uint32_t b = 0; b < transient.size(); ++b) {
-    const BufferSpec& root = program.buffers[root_of(program, b)];
-    transient[b] = program.buffer_types[root.type].persistent ? 0 : 1;
-  }
   for (std::uint32_t i = 0; i < program.code.size(); ++i) {
     const Instr& instr = program.code[i];
-    const Clock start = progress.start(i);
-    accesses.conflicts(instr, [&](Stream stream, std::int32_t count) {
-      if (count <= start[stream]) return;
-      const auto other = static_cast<std::uint32_t>(count - 1);
-      violations.push_back(where(program, i) + ": nothing orders it after " +
-                           where(program, other) + ", which uses " + contended(program, i, other) +
-                           " too");
-    });
+    const Known known = order.known(i);
+    for (const Operand operand : operands_of(program, instr)) {
+      accesses.conflicts(operand, [&](Stream stream, std::int32_t count) {
+        if (count <= known[stream]) return;
+        const std::string other = where(program, static_cast<std::uint32_t>(count - 1));
+        violations.push_back(fmt::format("{}: nothing orders it after {}, which uses {} too",
+                                         where(program, i), other,
+                                         buffer_text(program, operand.buffer)));
+      });
+      if (operand.reads() && accesses.fresh(operand.buffer) && !accesses.written(operand.buffer))
+        violations.push_back(fmt::format("{}: reads {} before it is written", where(program, i),
+                                         buffer_text(program, operand.buffer)));
+    }
     for (const Operand operand : operands_of(program, instr))
-      if (operand.reads() && transient[operand.buffer] != 0 && !accesses.written(operand.buffer))
-        violations.push_back(where(program, i) + ": reads " + buffer_text(program, operand.buffer) +
-                             " before it is written");
-    accesses.record(instr, i);
+      accesses.record(operand, instr.stream, static_cast<std::int32_t>(i) + 1);
   }
 }
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/memory/liveness.h"
+#include "core/program/happens_before.h"
 #include "core/program/program.h"
-#include "core/program/progress.h"
 
 namespace trainyard {
 
@@ -22,8 +22,8 @@ void check_structure(const Program& program, Violations& violations);
 // does, weight_grad.
 void check_passes(const Program& program, Violations& violations);
 
-// Conflicting accesses are ordered by `progress`, and transient buffers written before read.
-void check_accesses(const Program& program, const Progress& progress, Violations& violations);
+// Conflicting accesses are ordered by `order`, and transient buffers written before read.
+void check_accesses(const Program& program, const HappensBefore& order, Violations& violations);
 
 // Buffers lie inside the arena and share memory only when the uses of one end before those of the
 // other start.

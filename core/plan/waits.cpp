@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <bit>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
 #include "core/program/accesses.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 
 namespace trainyard {
 namespace {
@@ -18,13 +19,9 @@ namespace {
 // other streams, but only for those two compute passes back, which ended long ago as a rule.
 class ReleaseRule {
  public:
-  ReleaseRule(const Program& program, const AccessTracker& accesses)
-      : program_(program), accesses_(accesses), lives_(program.buffers.size()) {
+  explicit ReleaseRule(const Program& program) : lives_(program.buffers.size()) {
     const std::vector<UseSpan> spans = use_spans(program);
-    for (std::uint32_t b = 0; b < lives_.size(); ++b) {
-      lives_[b].transient = !program.buffer_types[program.buffers[b].type].persistent;
-      lives_[b].last_use = spans[b].last;
-    }
+    for (std::size_t b = 0; b < lives_.size(); ++b) lives_[b].last_use = spans[b].last;
   }
 
   // To be called for each instruction in list order, before the two below.
@@ -39,37 +36,29 @@ class ReleaseRule {
     }
   }
 
-  // What `instr` must wait for because it takes memory; none if it takes none, or if an earlier
-  // instruction of its stream has waited.
-  const Clock* take(const Instr& instr) {
-    bool takes = false;
-    for (const Operand operand : operands_of(program_, instr)) {
-      if (!operand.writes()) continue;
-      Life& life = lives_[accesses_.root(operand.buffer)];
-      if (!life.transient || life.taken) continue;
-      life.taken = takes = true;
-      life.taker = instr.stream;
-    }
-    if (!takes || of(instr.stream).heeded) return nullptr;
-    of(instr.stream).heeded = true;
-    return &of(instr.stream).due;
+  // What an instruction of `stream` must wait for before it writes `root`, perhaps for the first
+  // time; none if the buffer has its memory, or if the stream has waited since the last pass.
+  const Clock* take(std::uint32_t root, Stream stream) {
+    Life& life = lives_[root];
+    if (life.taken) return nullptr;
+    life.taken = true;
+    life.taker = stream;
+    Release& release = of(stream);
+    return std::exchange(release.heeded, true) ? nullptr : &release.due;
   }
 
-  // Notes the last uses that `instr`, already recorded, makes at `index`.
-  void release(const Instr& instr, std::uint32_t index) {
-    for (const Operand operand : operands_of(program_, instr)) {
-      const std::uint32_t root = accesses_.root(operand.buffer);
-      const Life& life = lives_[root];
-      if (life.last_use != index || !life.taken) continue;
-      Clock& clock = of(life.taker).this_pass;
-      accesses_.outstanding(root, [&](Stream s, std::int32_t count) { clock.raise(s, count); });
-    }
+  // Notes that the instruction at `index`, already recorded, uses `root`.
+  void use(std::uint32_t root, std::uint32_t index, const AccessTracker& accesses) {
+    const Life& life = lives_[root];
+    if (life.last_use != index || !life.taken) return;
+    Clock& clock = of(life.taker).this_pass;
+    accesses.outstanding(root, [&](Stream s, std::int32_t count) { clock.raise(s, count); });
   }
 
  private:
   struct Life {
     std::uint32_t last_use = kNone;
-    bool transient = false, taken = false;
+    bool taken = false;
     Stream taker{};
   };
   struct Release {
@@ -78,29 +67,50 @@ class ReleaseRule {
   };
   Release& of(Stream stream) { return releases_[static_cast<std::size_t>(stream)]; }
 
-  const Program& program_;
-  const AccessTracker& accesses_;
   std::vector<Life> lives_;
   std::array<Release, kStreams> releases_{};
   std::uint32_t pass_ = kNone;
+};
+
+// For some streams, one more than the index of an instruction that must have ended.
+class Needs {
+ public:
+  bool empty() const { return streams_ == 0; }
+  void add(Stream stream, std::int32_t count) {
+    const auto s = static_cast<std::size_t>(stream);
+    counts_[s] = (streams_ >> s & 1) != 0 ? std::max(counts_[s], count) : count;
+    streams_ |= 1u << s;
+  }
+  // Writes the counts to `out`, the largest first; returns how many.
+  std::size_t descending(std::array<std::int32_t, kStreams>& out) const {
+    std::size_t size = 0;
+    for (std::uint32_t left = streams_; left != 0; left &= left - 1) {
+      const std::int32_t count = counts_[static_cast<std::size_t>(std::countr_zero(left))];
+      std::size_t at = size++;
+      for (; at > 0 && out[at - 1] < count; --at) out[at] = out[at - 1];
+      out[at] = count;
+    }
+    return size;
+  }
+
+ private:
+  std::array<std::int32_t, kStreams> counts_;  // of the streams whose bit is set
+  std::uint32_t streams_ = 0;
 };
 
 // Fills in the waits of a program; what does not fit into an instruction becomes joins at the end.
 class WaitDerivation {
  public:
   explicit WaitDerivation(Program& program)
-      : program_(program), accesses_(program), release_(program, accesses_) {}
+      : program_(program), accesses_(program), release_(program) {}
 
   void run() {
     const std::span<Instr> code(program_.code);
-    progress_.reserve(code.size());
-    for (std::size_t i = 0; i < code.size();) {
+    order_.reserve(code.size());
+    for (std::uint32_t i = 0; i < code.size();) {
       const auto group = code.subspan(i, group_at(code, i).size());
       derive(group, i);
-      for (std::size_t m = 0; m < group.size(); ++m) accesses_.record(group[m], i + m);
-      for (std::size_t m = 0; m < group.size(); ++m)
-        release_.release(group[m], static_cast<std::uint32_t>(i + m));
-      i += group.size();
+      for (const Instr& member : group) record(member, i++);
     }
     if (!joins_.empty()) insert_joins();
   }
@@ -111,55 +121,68 @@ class WaitDerivation {
     Instr instr;
   };
 
-  void derive(std::span<Instr> group, std::size_t index) {
-    Clock start = progress_.next(group[0].stream);
-    for (const Instr& member : group.subspan(1)) start.merge(progress_.next(member.stream));
-    Clock needed;
-    bool missing = false;
+  void derive(std::span<Instr> group, std::uint32_t index) {
+    const Stream stream = group[0].stream;
+    if (group.size() == 1) {
+      const Known known = order_.next(stream);
+      const Needs needs = needs_of(group, index, known);
+      if (needs.empty()) return order_.append(stream);
+      return wait(group, index, needs, known.clock());
+    }
+    Clock start;
+    for (const Instr& member : group) start.merge(order_.next(member.stream).clock());
+    wait(group, index, needs_of(group, index, {start, stream, start[stream]}), start);
+  }
+
+  // What the group must wait for, beyond what is known; forgets the waits that the planner set.
+  Needs needs_of(std::span<Instr> group, std::uint32_t index, const Known& known) {
+    Needs needs;
     const auto need = [&](Stream stream, std::int32_t count) {
-      if (count <= start[stream]) return;
-      needed.raise(stream, count);
-      missing = true;
+      if (count > known[stream]) needs.add(stream, count);
     };
     for (Instr& member : group) {
       release_.enter(member);
-      accesses_.conflicts(member, need);
-      if (const Clock* due = release_.take(member))
-        for (int s = 0; s < kStreams; ++s) need(static_cast<Stream>(s), due->at[s]);
-      for (const std::uint32_t wait : member.waits) {
+      for (const Operand operand : operands_of(program_, member)) {
+        accesses_.conflicts(operand, need);
+        if (!operand.writes() || !accesses_.fresh(operand.buffer)) continue;
+        if (const Clock* due = release_.take(accesses_.root(operand.buffer), member.stream))
+          for (int s = 0; s < kStreams; ++s) need(static_cast<Stream>(s), due->at[s]);
+      }
+      for (std::uint32_t& wait : member.waits) {
         if (wait == kNone) continue;
         check(wait < index, "instruction {} waits for {}, which comes later", index, wait);
         need(program_.code[wait].stream, static_cast<std::int32_t>(wait) + 1);
+        wait = kNone;
       }
-      member.waits = {kNone, kNone};
     }
-    if (missing) wait(group, index, needed, start);
-    if (missing || group.size() > 1) {
-      progress_.append(group, start);
-    } else {
-      progress_.append(group[0].stream);
-    }
+    return needs;
+  }
+
+  void record(const Instr& instr, std::uint32_t index) {
+    for (const Operand operand : operands_of(program_, instr))
+      accesses_.record(operand, instr.stream, static_cast<std::int32_t>(index) + 1);
+    for (const Operand operand : operands_of(program_, instr))
+      release_.use(accesses_.root(operand.buffer), index, accesses_);
   }
 
   // The fewest waits that imply all that is needed: from the latest on, as only a later
-  // instruction can know of an earlier one's end. Adds what they tell to `start`.
-  void wait(std::span<Instr> group, std::size_t index, const Clock& needed, Clock& start) {
-    std::array<std::int32_t, kStreams> counts{};
-    std::size_t found = 0, kept = 0;
-    for (int s = 0; s < kStreams; ++s)
-      if (needed.at[s] != 0) counts[found++] = needed.at[s];
-    if (found > 1) std::sort(counts.begin(), counts.begin() + found, std::greater<>());
-    for (std::size_t c = 0; c < found; ++c) {
+  // instruction can know of an earlier one's end.
+  void wait(std::span<Instr> group, std::uint32_t index, const Needs& needs, Clock start) {
+    std::array<std::int32_t, kStreams> counts;
+    const std::size_t needed = needs.descending(counts);
+    std::size_t kept = 0;
+    for (std::size_t c = 0; c < needed; ++c) {
       const auto instr = static_cast<std::uint32_t>(counts[c] - 1);
-      if (start[program_.code[instr].stream] >= counts[c]) continue;
-      start.merge(progress_.end(instr));
+      if (c > 0 && start[program_.code[instr].stream] >= counts[c]) continue;
+      order_.add_end(instr, start);
       counts[kept++] = counts[c];
     }
     place(group, index, {counts.data(), kept});
+    order_.append(group, start);
   }
 
   // Two waits on each member, the rest on joins in front of the group.
-  void place(std::span<Instr> group, std::size_t index, std::span<const std::int32_t> counts) {
+  void place(std::span<Instr> group, std::uint32_t index, std::span<const std::int32_t> counts) {
     const auto fill = [&](Instr& instr) {
       for (std::uint32_t& wait : instr.waits) {
         if (counts.empty()) return;
@@ -173,7 +196,7 @@ class WaitDerivation {
       join.stream = group[0].stream;
       join.pass = group[0].pass;
       fill(join);
-      joins_.push_back({static_cast<std::uint32_t>(index), join});
+      joins_.push_back({index, join});
     }
     for (Instr& member : group) fill(member);
   }
@@ -199,7 +222,7 @@ class WaitDerivation {
   Program& program_;
   AccessTracker accesses_;
   ReleaseRule release_;
-  Progress progress_;
+  HappensBefore order_;
   std::vector<Join> joins_;
 };
 

@@ -16,22 +16,31 @@ std::vector<UseSpan> use_spans(const Program& program) {
 }
 
 AccessTracker::AccessTracker(const Program& program)
-    : program_(program), nodes_(program.buffers.size()), slots_(program.buffers.size()) {
+    : nodes_(program.buffers.size()), slots_(program.buffers.size()) {
   for (std::uint32_t b = 0; b < program.buffers.size(); ++b) {
-    nodes_[b].root = nodes_[b].slot = b;
-    if (program.buffers[b].parent != kNone) add_view(b, program.buffers[b]);
+    const BufferSpec& spec = program.buffers[b];
+    Node& node = nodes_[b];
+    node.root = node.slot = b;
+    if (spec.parent == kNone) {
+      node.transient = !program.buffer_types[spec.type].persistent;
+    } else {
+      check(spec.parent < b && nodes_[spec.parent].root == spec.parent,
+            "view {} comes after its parent {}, which is no view", b, spec.parent);
+      add_view(b, spec);
+    }
   }
 }
 
 void AccessTracker::add_view(std::uint32_t buffer, const BufferSpec& spec) {
-  check(spec.parent < buffer && program_.buffers[spec.parent].parent == kNone,
-        "view {} comes after its parent {}, which is no view", buffer, spec.parent);
   Node& parent = nodes_[spec.parent];
   Node& node = nodes_[buffer];
   node.root = spec.parent;
+  node.transient = parent.transient;
+  node.partition = spec.partition;
   for (std::uint32_t v = parent.first_view; v != kNone; v = views_[v].next) {
-    if (views_[v].partition != spec.partition) parent.partitions = true;
-    if (views_[v].partition == spec.partition && views_[v].part == spec.part)
+    if (views_[v].partition != spec.partition)
+      parent.partitions = true;
+    else if (views_[v].part == spec.part)
       node.slot = views_[v].slot;
   }
   if (node.slot != buffer) return;
@@ -39,43 +48,20 @@ void AccessTracker::add_view(std::uint32_t buffer, const BufferSpec& spec) {
   parent.first_view = static_cast<std::uint32_t>(views_.size() - 1);
 }
 
-void AccessTracker::record(const Instr& instr, std::size_t index) {
-  const auto count = static_cast<std::int32_t>(index) + 1;
-  for (const Operand operand : operands_of(program_, instr)) {
-    const Node& node = nodes_[operand.buffer];
-    Slot& slot = slots_[node.slot];
-    if (!operand.writes()) {
-      add_reader(slot, instr.stream, count);
-      continue;
-    }
-    clear_readers(slot);
-    slot.writer = count;
-    slot.writer_stream = instr.stream;
-    if (node.root != operand.buffer) continue;
-    // Accesses of parts are ordered before this write, which stands for them from now on.
-    for (std::uint32_t v = node.first_view; v != kNone; v = views_[v].next) {
-      clear_readers(slots_[views_[v].slot]);
-      slots_[views_[v].slot].writer = 0;
-    }
+void AccessTracker::clear_views(const Node& parent) {
+  // Accesses of parts are ordered before the write of the whole, which stands for them from now on.
+  for (std::uint32_t v = parent.first_view; v != kNone; v = views_[v].next) {
+    clear_readers(slots_[views_[v].slot]);
+    slots_[views_[v].slot].writer = 0;
   }
 }
 
 void AccessTracker::add_reader(Slot& slot, Stream stream, std::int32_t count) {
-  if (slot.reader == 0 || slot.reader_stream == stream) {
-    slot.reader = count;
-    slot.reader_stream = stream;
-    return;
-  }
   if (slot.more == kNone) {
     slot.more = static_cast<std::uint32_t>(more_readers_.size());
     more_readers_.emplace_back();
   }
   more_readers_[slot.more][static_cast<std::size_t>(stream)] = count;
-}
-
-void AccessTracker::clear_readers(Slot& slot) {
-  slot.reader = 0;
-  if (slot.more != kNone) more_readers_[slot.more] = {};
 }
 
 bool AccessTracker::written(std::uint32_t buffer) const {
@@ -84,7 +70,7 @@ bool AccessTracker::written(std::uint32_t buffer) const {
   const bool is_view = node.root != buffer;
   const std::uint32_t first = nodes_[node.root].first_view;
   for (std::uint32_t v = first; v != kNone; v = views_[v].next) {
-    const bool own = is_view && views_[v].partition == program_.buffers[buffer].partition;
+    const bool own = is_view && views_[v].partition == node.partition;
     if (!own && partition_written(first, views_[v].partition)) return true;
   }
   return false;

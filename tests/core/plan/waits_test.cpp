@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 #include "tests/core/program/program_builder.h"
 #include "tests/core/program/textbook.h"
 
@@ -189,10 +189,10 @@ TEST(Waits, OrderEveryConflictInRandomPrograms) {
     derive_waits(program);
     const Textbook textbook(program);
     ASSERT_TRUE(textbook.all_conflicts_ordered()) << to_text(program);
-    const Progress progress(program);
+    const HappensBefore order(program);
     for (std::size_t j = 0; j < program.code.size(); ++j)
       for (std::size_t i = 0; i < j; ++i)
-        ASSERT_EQ(progress.ordered(i, j), textbook.ordered(i, j)) << to_text(program) << i << j;
+        ASSERT_EQ(order.ordered(i, j), textbook.ordered(i, j)) << to_text(program) << i << j;
   }
 }
 

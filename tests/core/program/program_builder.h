@@ -9,13 +9,13 @@
 
 namespace trainyard {
 
-struct Use {
+struct BufferUse {
   std::uint32_t buffer;
   Access access;
 };
-inline Use r(std::uint32_t buffer) { return {buffer, Access::read}; }
-inline Use w(std::uint32_t buffer) { return {buffer, Access::write}; }
-inline Use u(std::uint32_t buffer) { return {buffer, Access::update}; }
+inline BufferUse r(std::uint32_t buffer) { return {buffer, Access::read}; }
+inline BufferUse w(std::uint32_t buffer) { return {buffer, Access::write}; }
+inline BufferUse u(std::uint32_t buffer) { return {buffer, Access::update}; }
 
 // Writes small programs by hand. Every instruction belongs to the pass opened last.
 class ProgramBuilder {
@@ -45,8 +45,8 @@ class ProgramBuilder {
     program.passes.push_back({kind, chunk, micro_batch});
   }
 
-  std::uint32_t compute(std::initializer_list<Use> uses) { return on(Stream::compute, uses); }
-  std::uint32_t on(Stream stream, std::initializer_list<Use> uses) {
+  std::uint32_t compute(std::initializer_list<BufferUse> uses) { return on(Stream::compute, uses); }
+  std::uint32_t on(Stream stream, std::initializer_list<BufferUse> uses) {
     Instr instr;
     instr.stream = stream;
     instr.op = stream == Stream::compute ? Op::kernel
@@ -64,7 +64,7 @@ class ProgramBuilder {
                     {tag, into, Access::write}, with_next);
   }
   std::uint32_t collective(Op op, Group group, Stream stream, std::int64_t bytes,
-                           std::initializer_list<Use> uses) {
+                           std::initializer_list<BufferUse> uses) {
     Instr instr;
     instr.op = op;
     instr.stream = stream;
@@ -72,12 +72,12 @@ class ProgramBuilder {
     instr.bytes = {bytes};
     return add(instr, uses);
   }
-  std::uint32_t add(Instr instr, std::initializer_list<Use> uses) {
+  std::uint32_t add(Instr instr, std::initializer_list<BufferUse> uses) {
     instr.first_operand = static_cast<std::uint32_t>(program.operands.size());
     instr.operands = static_cast<std::uint16_t>(uses.size());
     instr.pass =
         program.passes.empty() ? kNone : static_cast<std::uint32_t>(program.passes.size() - 1);
-    for (const Use& use : uses)
+    for (const BufferUse& use : uses)
       program.operands.push_back({use.buffer, static_cast<std::uint32_t>(use.access)});
     program.code.push_back(instr);
     return static_cast<std::uint32_t>(program.code.size() - 1);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/program/accesses.h"
-#include "core/program/progress.h"
+#include "core/program/happens_before.h"
 #include "tests/core/program/program_builder.h"
 
 namespace trainyard {
@@ -115,7 +115,7 @@ inline Program random_program(std::mt19937& random, bool persistent = true) {
       const std::uint32_t parent = b.program.buffers[buffer].parent;
       const bool first = !persistent && !written[buffer] && !(parent != kNone && written[parent]);
       written[buffer] = true;
-      return Use{buffer, first ? Access::write : static_cast<Access>(1 + below(3))};
+      return BufferUse{buffer, first ? Access::write : static_cast<Access>(1 + below(3))};
     };
     b.add(instr, {any(), any()});
   }

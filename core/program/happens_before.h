@@ -39,37 +39,72 @@ inline std::span<const Instr> group_at(std::span<const Instr> code, std::size_t 
   return code.subspan(first, end - first);
 }
 
+// What has ended at some moment, in terms of the clock of an order; not to be kept while that
+// grows.
+class Known {
+ public:
+  Known(const Clock& others, Stream own, std::int32_t own_count)
+      : others_(&others), own_(own), own_count_(own_count) {}
+  std::int32_t operator[](Stream s) const { return s == own_ ? own_count_ : (*others_)[s]; }
+  Clock clock() const {
+    Clock clock = *others_;
+    clock[own_] = own_count_;
+    return clock;
+  }
+
+ private:
+  const Clock* others_;
+  Stream own_;
+  std::int32_t own_count_;
+};
+
 // For each instruction of a program, which ones are known to have ended before it starts: by
 // stream order, by waits, and because work on Stream::host blocks the issue of all that follows.
 // Instructions that share their knowledge share its storage.
-class Progress {
+class HappensBefore {
  public:
-  Progress() = default;
+  HappensBefore() = default;
   // Of a program with all its waits; waits that do not name an earlier instruction are ignored.
-  explicit Progress(const Program& program);
+  explicit HappensBefore(const Program& program);
 
   void reserve(std::size_t instructions) { entries_.reserve(instructions); }
   // Appends the next instruction, which waits for nothing beyond stream and issue order.
   void append(Stream stream) {
     entries_.emplace_back(last(stream).snapshot, stream, false);
     last(stream).count = static_cast<std::int32_t>(entries_.size());
-    if (stream == Stream::host) block_issue(next(stream));
+    if (stream == Stream::host) block_issue(next(stream).clock());
   }
   // Appends the next instruction or group, with what is known when it starts.
   void append(std::span<const Instr> group, const Clock& start);
 
   std::size_t size() const { return entries_.size(); }
-  // What is known when the next instruction on `stream` starts, without its waits.
-  Clock next(Stream stream) const {
+  // What has ended when the next instruction on `stream` starts, without its waits.
+  Known next(Stream stream) const {
     const Last& last = last_[static_cast<std::size_t>(stream)];
-    Clock clock = snapshots_[last.snapshot];
-    clock.raise(stream, last.count);
-    return clock;
+    return {snapshots_[last.snapshot], stream, last.count};
   }
-  Clock start(std::size_t instr) const;  // what has ended when `instr` starts
-  Clock end(std::size_t instr) const;    // … when it has ended, itself included
+  Known known(std::size_t instr) const {  // what has ended when `instr` starts
+    const Entry entry = entries_[instr];
+    const Clock& clock = snapshots_[entry.snapshot()];
+    return {clock, entry.stream(),
+            entry.grouped() ? clock[entry.stream()] : static_cast<std::int32_t>(instr)};
+  }
+  Known known_after(std::size_t instr) const {  // … when it has ended, itself included
+    const Entry entry = entries_[instr];
+    const Clock& clock = snapshots_[entry.snapshot() + (entry.grouped() ? 1 : 0)];
+    return {clock, entry.stream(),
+            entry.grouped() ? clock[entry.stream()] : static_cast<std::int32_t>(instr) + 1};
+  }
+  Clock start(std::size_t instr) const { return known(instr).clock(); }
+  Clock end(std::size_t instr) const { return known_after(instr).clock(); }
+  // Adds what has ended when `instr` has.
+  void add_end(std::size_t instr, Clock& clock) const {
+    const Entry entry = entries_[instr];
+    clock.merge(snapshots_[entry.snapshot() + (entry.grouped() ? 1 : 0)]);
+    if (!entry.grouped()) clock.raise(entry.stream(), static_cast<std::int32_t>(instr) + 1);
+  }
   bool ordered(std::size_t earlier, std::size_t later) const {
-    return start(later)[entries_[earlier].stream()] > static_cast<std::int32_t>(earlier);
+    return known(later)[entries_[earlier].stream()] > static_cast<std::int32_t>(earlier);
   }
   // Equal for instructions of one stream that know the same of the other streams.
   std::uint32_t knowledge(std::size_t instr) const { return entries_[instr].snapshot(); }
