@@ -13,7 +13,8 @@ constexpr double kRotaryBase = 10000;  // Su et al., arXiv 2104.09864 section 3.
 }  // namespace
 
 KernelSpec AttentionEmitter::rotary(KernelKind kind) const {
-  KernelSpec spec = streaming(kind, d_.tokens, d_.query + d_.kv, element(), element(), d_.dtype);
+  KernelSpec spec =
+      streaming(kind, {d_.tokens, d_.query + d_.kv}, {element(), element()}, d_.dtype);
   spec.shape = {d_.tokens, d_.heads, d_.kv_heads, d_.model.head_dim, d_.sequence};
   spec.parameter = kRotaryBase;
   return spec;
@@ -24,7 +25,7 @@ std::uint32_t AttentionEmitter::square(const char* name, DType dtype, MemoryClas
 }
 
 KernelSpec AttentionEmitter::over_scores(KernelKind kind, double read, double written) const {
-  return streaming(kind, d_.micro_batch * d_.heads * d_.sequence, d_.sequence, read, written,
+  return streaming(kind, {d_.micro_batch * d_.heads * d_.sequence, d_.sequence}, {read, written},
                    d_.dtype);
 }
 
@@ -38,8 +39,8 @@ KernelSpec AttentionEmitter::softmax(KernelKind kind, double read, double writte
 KernelSpec AttentionEmitter::product(KernelKind kind) const {
   const std::int64_t batch = d_.micro_batch * d_.heads, s = d_.sequence, dim = d_.model.head_dim;
   const bool scores = kind == attention_scores || kind == attention_scores_grad;
-  return scores ? batched_gemm(kind, batch, s, s, dim, d_.dtype)
-                : batched_gemm(kind, batch, s, dim, s, d_.dtype);
+  return scores ? batched_gemm(kind, batch, {s, s, dim}, d_.dtype)
+                : batched_gemm(kind, batch, {s, dim, s}, d_.dtype);
 }
 
 AttentionSaved AttentionEmitter::unfused_forward(std::int64_t layer, std::uint32_t qkv,

@@ -24,19 +24,19 @@ struct ChunkEmitter::State {
   std::map<std::int32_t, Gathered> values, grads;  // by bucket; values of the current pass
   std::vector<std::pair<std::int32_t, Gathered>> to_reduce;  // after split weight gradients
 
-  State(Emitter& e, const Dims& d, const ChunkParameters& p, const ChunkShape& s, Role r, bool one)
-      : parameters(p),
+  State(ChunkEmitter& c, std::int32_t chunk, const ChunkShape& s, Role r, bool one)
+      : parameters(c.parameters_.chunks[chunk]),
         shape(s),
         role(r),
         single(one),
-        linear(e, d),
-        layer(e, d, linear),
-        ends(e, d, linear, layer) {}
+        linear(c.e_, c.d_),
+        layer(c.e_, c.d_, linear),
+        ends(c.e_, c.d_, linear, layer) {}
 };
 
 ChunkBodies ChunkEmitter::emit(std::int32_t chunk, const ChunkShape& shape, Role role,
                                bool single) {
-  State s(e_, d_, parameters_.chunks[chunk], shape, role, single);
+  State s(*this, chunk, shape, role, single);
   e_.use_locals(s.bodies.locals);
   e_.use_body(s.bodies.forward);
   forward(s);
@@ -162,7 +162,7 @@ void ChunkEmitter::reduce(const State& s, const Bucket& b, const Gathered& grads
   const std::uint32_t reduced =
       e_.local({"reduced_grads", 1, b.stepped, DType::fp32, MemoryClass::communication});
   sync_.reduce(b, grads, reduced, after);
-  e_.kernel(streaming(KernelKind::add, b.stepped, 1, 8, 4, DType::fp32),
+  e_.kernel(streaming(KernelKind::add, {b.stepped, 1}, {8, 4}, DType::fp32),
             {updates(b.grad_shard), reads(reduced)});
 }
 

@@ -130,13 +130,13 @@ std::uint32_t Emitter::kernel(const KernelSpec& spec, std::initializer_list<Use>
   return append(instr, uses);
 }
 
-std::uint32_t Emitter::collective(Op op, Group group, Stream stream, Bytes full,
-                                  std::initializer_list<Use> uses, Reduction reduction) {
+std::uint32_t Emitter::collective(const Collective& what, Bytes full,
+                                  std::initializer_list<Use> uses) {
   Instr instr;
-  instr.op = op;
-  instr.stream = stream;
-  instr.group = group;
-  instr.what = static_cast<std::uint32_t>(reduction);
+  instr.op = what.op;
+  instr.stream = what.stream;
+  instr.group = what.group;
+  instr.what = static_cast<std::uint32_t>(what.reduction);
   instr.bytes = full;
   return append(instr, uses);
 }

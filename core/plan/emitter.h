@@ -36,6 +36,13 @@ struct NewBuffer {
   bool persistent = false;
 };
 
+struct Collective {
+  Op op;
+  Group group;
+  Stream stream;
+  Reduction reduction = Reduction::sum;
+};
+
 // Appends instructions to pass bodies and keeps the tables they refer to.
 class Emitter {
  public:
@@ -58,8 +65,7 @@ class Emitter {
 
   // Each returns the instruction's index in the body.
   std::uint32_t kernel(const KernelSpec& spec, std::initializer_list<Use> uses);
-  std::uint32_t collective(Op op, Group group, Stream stream, Bytes full,
-                           std::initializer_list<Use> uses, Reduction reduction = Reduction::sum);
+  std::uint32_t collective(const Collective& what, Bytes full, std::initializer_list<Use> uses);
   std::uint32_t append(const Instr& instr, std::initializer_list<Use> uses);
   void add_use(std::uint32_t instr, Use use);  // of the last instruction
   void wait_for(std::uint32_t instr, std::uint32_t earlier);

@@ -6,21 +6,21 @@ EmbeddingSaved EndsEmitter::embed(const EndWeights& w, std::uint32_t tokens) {
   const double element = static_cast<double>(d_.element());
   const std::uint32_t partial =
       e_.local({"embedded", d_.tokens, d_.hidden(), d_.dtype, MemoryClass::activations});
-  e_.kernel(
-      streaming(KernelKind::embedding_forward, d_.tokens, d_.hidden(), element, element, d_.dtype),
-      {reads(tokens), reads(w.table), writes(partial)});
+  e_.kernel(streaming(KernelKind::embedding_forward, {d_.tokens, d_.hidden()}, {element, element},
+                      d_.dtype),
+            {reads(tokens), reads(w.table), writes(partial)});
   EmbeddingSaved saved{.output = linear_.reduce(partial, "embedding")};
   if (w.positions != kNone) {
-    KernelSpec add =
-        streaming(KernelKind::add, d_.shard_tokens, d_.hidden(), 2 * element, element, d_.dtype);
+    KernelSpec add = streaming(KernelKind::add, {d_.shard_tokens, d_.hidden()},
+                               {2 * element, element}, d_.dtype);
     add.flag = 1;
     e_.kernel(add, {updates(saved.output), reads(w.positions)});
   }
   if (d_.model.dropout > 0) {
     saved.mask = e_.local(
         {"embedding_mask", d_.shard_tokens, d_.hidden(), DType::uint8, MemoryClass::activations});
-    KernelSpec dropout = streaming(KernelKind::dropout_forward, d_.shard_tokens, d_.hidden(),
-                                   element, element + 1, d_.dtype);
+    KernelSpec dropout = streaming(KernelKind::dropout_forward, {d_.shard_tokens, d_.hidden()},
+                                   {element, element + 1}, d_.dtype);
     set_dropout(dropout, {d_.model.dropout, kEmbeddingDropout});
     e_.kernel(dropout, {updates(saved.output), writes(saved.mask)});
   }
@@ -31,14 +31,14 @@ void EndsEmitter::embed_backward(const EndWeights& w, const EmbeddingSaved& save
                                  std::uint32_t tokens, std::uint32_t grad) {
   const double element = static_cast<double>(d_.element());
   if (saved.mask != kNone) {
-    KernelSpec dropout = streaming(KernelKind::dropout_backward, d_.shard_tokens, d_.hidden(),
-                                   element + 1, element, d_.dtype);
+    KernelSpec dropout = streaming(KernelKind::dropout_backward, {d_.shard_tokens, d_.hidden()},
+                                   {element + 1, element}, d_.dtype);
     set_dropout(dropout, {d_.model.dropout, kEmbeddingDropout});
     e_.kernel(dropout, {reads(saved.mask), updates(grad)});
   }
   const auto scatter = [&](std::int64_t rows, bool positions) {
     KernelSpec spec =
-        streaming(KernelKind::embedding_backward, rows, d_.hidden(), element + 4, 4, d_.dtype);
+        streaming(KernelKind::embedding_backward, {rows, d_.hidden()}, {element + 4, 4}, d_.dtype);
     spec.flag = positions ? 1 : 0;
     return spec;
   };
@@ -49,7 +49,7 @@ void EndsEmitter::embed_backward(const EndWeights& w, const EmbeddingSaved& save
 }
 
 KernelSpec EndsEmitter::over_logits(KernelKind kind, double read, double written) const {
-  return streaming(kind, d_.tokens, d_.local_vocab, read, written, d_.dtype);
+  return streaming(kind, {d_.tokens, d_.local_vocab}, {read, written}, d_.dtype);
 }
 
 Linear EndsEmitter::head(const EndWeights& w) const {
@@ -74,8 +74,8 @@ HeadSaved EndsEmitter::loss(const EndWeights& w, std::uint32_t input, std::uint3
   saved.sums = e_.local({"logit_sums", d_.tokens, 2, DType::fp32, MemoryClass::activations});
   const auto reduce = [&](std::uint32_t buffer, Reduction reduction) {
     if (d_.tensor_parallel())
-      e_.collective(Op::all_reduce, Group::tensor, Stream::tensor, e_.size(buffer),
-                    {updates(buffer)}, reduction);
+      e_.collective({Op::all_reduce, Group::tensor, Stream::tensor, reduction}, e_.size(buffer),
+                    {updates(buffer)});
   };
   e_.kernel(over_logits(KernelKind::loss_max, element, 0),
             {reads(saved.logits), writes(saved.maximum)});
@@ -83,7 +83,7 @@ HeadSaved EndsEmitter::loss(const EndWeights& w, std::uint32_t input, std::uint3
   e_.kernel(over_logits(KernelKind::loss_sum, element, 0),
             {reads(saved.logits), reads(tokens), reads(saved.maximum), writes(saved.sums)});
   reduce(saved.sums, Reduction::sum);
-  e_.kernel(streaming(KernelKind::loss_forward, d_.tokens, 2, 8, 0, DType::fp32),
+  e_.kernel(streaming(KernelKind::loss_forward, {d_.tokens, 2}, {8, 0}, DType::fp32),
             {reads(tokens), reads(saved.maximum), reads(saved.sums), updates(loss_sum)});
   return saved;
 }

@@ -11,7 +11,7 @@ void SyncEmitter::reduce(const Bucket& bucket, const Gathered& grads, std::uint3
   const Bytes full{bucket.padded * size_of(DType::fp32)};
   std::uint32_t first = kNone;
   const auto emit = [&](Op op, Group group, Bytes bytes, std::initializer_list<Use> uses) {
-    const std::uint32_t instr = e_.collective(op, group, Stream::data, bytes, uses);
+    const std::uint32_t instr = e_.collective({op, group, Stream::data}, bytes, uses);
     if (first == kNone) first = instr;
   };
   if (d_.partial_norm_gradients() && bucket.replicated > 0) {
@@ -33,7 +33,7 @@ void SyncEmitter::reduce(const Bucket& bucket, const Gathered& grads, std::uint3
 
 std::uint32_t SyncEmitter::gather(const Bucket& bucket, std::uint32_t full, std::uint32_t after) {
   const std::uint32_t instr =
-      e_.collective(Op::all_gather, Group::data, Stream::data, e_.size(full),
+      e_.collective({Op::all_gather, Group::data, Stream::data}, e_.size(full),
                     {reads(bucket.param_shard), writes(full)});
   if (after != kNone) e_.wait_for(instr, after);
   return instr;
@@ -45,7 +45,7 @@ void SyncEmitter::clip(std::span<const Bucket> buckets, double largest_norm) {
   for (const Bucket& bucket : buckets)
     e_.kernel(per_parameter(KernelKind::grad_norm, bucket.stepped, 4, 0),
               {reads(owned_grads(bucket)), updates(sum)});
-  e_.collective(Op::all_reduce, d_.zero > 0 ? Group::world : Group::model, Stream::data,
+  e_.collective({Op::all_reduce, d_.zero > 0 ? Group::world : Group::model, Stream::data},
                 e_.size(sum), {updates(sum)});
   Instr read;
   read.op = Op::host;
@@ -84,9 +84,9 @@ void SyncEmitter::update(const Bucket& b) {
             {reads(grads), updates(b.moment1), updates(b.moment2), reads(mixed ? b.master : params),
              writes(direction), writes(norms)});
   if (d_.tensor_parallel())
-    e_.collective(Op::all_reduce, Group::tensor, Stream::data, e_.size(norms), {updates(norms)});
+    e_.collective({Op::all_reduce, Group::tensor, Stream::data}, e_.size(norms), {updates(norms)});
   if (d_.zero > 0)
-    e_.collective(Op::all_reduce, Group::data, Stream::data, e_.size(norms), {updates(norms)});
+    e_.collective({Op::all_reduce, Group::data, Stream::data}, e_.size(norms), {updates(norms)});
   const std::uint32_t instr =
       e_.kernel(per_parameter(KernelKind::lamb_apply, b.stepped, 4 + weight_read, weight_written),
                 {reads(direction), reads(norms), master});

@@ -10,8 +10,8 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 
 }  // namespace
 
-KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
-                std::uint8_t flags) {
+KernelSpec gemm(KernelKind kind, const GemmShape& shape, DType dtype, std::uint8_t flags) {
+  const auto [m, n, k] = shape;
   const bool weights = kind == KernelKind::gemm_weight_grad;
   const double out = d(m) * d(n) * d(weights ? size_of(DType::fp32) : size_of(dtype));
   KernelSpec spec;
@@ -50,8 +50,8 @@ KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, const D
   return spec;
 }
 
-KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, std::int64_t m, std::int64_t n,
-                        std::int64_t k, DType dtype) {
+KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, const GemmShape& shape, DType dtype) {
+  const auto [m, n, k] = shape;
   const bool gradient =
       kind == KernelKind::attention_scores_grad || kind == KernelKind::attention_context_grad;
   const double element = d(size_of(dtype)) * d(batch);
@@ -67,19 +67,20 @@ KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, std::int64_t m, std
   return spec;
 }
 
-KernelSpec streaming(KernelKind kind, std::int64_t rows, std::int64_t columns, double read,
-                     double written, DType dtype) {
+KernelSpec streaming(KernelKind kind, const MatrixShape& shape, const ElementTraffic& traffic,
+                     DType dtype) {
+  const double elements = d(shape.rows) * d(shape.columns);
   KernelSpec spec;
   spec.kind = kind;
   spec.dtype = dtype;
-  spec.shape = {rows, columns};
-  spec.read = bytes(read * d(rows) * d(columns));
-  spec.written = bytes(written * d(rows) * d(columns));
+  spec.shape = {shape.rows, shape.columns};
+  spec.read = bytes(traffic.read * elements);
+  spec.written = bytes(traffic.written * elements);
   return spec;
 }
 
 KernelSpec per_parameter(KernelKind kind, std::int64_t elements, double read, double written) {
-  KernelSpec spec = streaming(kind, elements, 1, read, written, DType::fp32);
+  KernelSpec spec = streaming(kind, {elements, 1}, {read, written}, DType::fp32);
   spec.shape = {elements};
   return spec;
 }

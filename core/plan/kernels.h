@@ -9,10 +9,12 @@ namespace trainyard {
 // Kernel launches with their FLOPs and compulsory memory traffic, from shapes. Traffic per element
 // follows the operand lists of kernel_table().
 
+struct GemmShape {
+  std::int64_t m, n, k;
+};
 // Y[m,n] over k; `accumulate`: adds to Y, which is then read too. Weight gradients accumulate into
 // fp32. `kind` is one of the three gemm kinds, `flags` a union of GemmFlag.
-KernelSpec gemm(KernelKind kind, std::int64_t m, std::int64_t n, std::int64_t k, DType dtype,
-                std::uint8_t flags);
+KernelSpec gemm(KernelKind kind, const GemmShape& shape, DType dtype, std::uint8_t flags);
 
 struct AttentionShape {
   std::int64_t batch, heads, kv_heads, sequence, head_dim, window;
@@ -30,12 +32,17 @@ KernelSpec attention(bool forward, const AttentionShape& shape, DType dtype,
                      const Dropout& dropout);
 
 // A batched product of unfused attention, `batch` times [m,n] over k, or its two gradients.
-KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, std::int64_t m, std::int64_t n,
-                        std::int64_t k, DType dtype);
+KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, const GemmShape& shape, DType dtype);
 
-// A kernel that streams rows * columns elements, `read` and `written` bytes for each.
-KernelSpec streaming(KernelKind kind, std::int64_t rows, std::int64_t columns, double read,
-                     double written, DType dtype);
+struct MatrixShape {
+  std::int64_t rows, columns;
+};
+struct ElementTraffic {
+  double read, written;  // bytes
+};
+// A kernel that streams a matrix.
+KernelSpec streaming(KernelKind kind, const MatrixShape& shape, const ElementTraffic& traffic,
+                     DType dtype);
 
 // An optimizer kernel over `elements`.
 KernelSpec per_parameter(KernelKind kind, std::int64_t elements, double read, double written);

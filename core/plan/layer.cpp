@@ -44,8 +44,8 @@ Normed LayerEmitter::norm_forward(std::uint32_t input, std::uint32_t gamma) {
       {"norm_out", d_.shard_tokens, d_.hidden(), d_.dtype, kKept, {d_.tokens, d_.hidden()}});
   n.statistics = e_.local({"norm_stats", d_.shard_tokens, 2, DType::fp32, kKept});
   const double element = static_cast<double>(d_.element());
-  KernelSpec spec =
-      streaming(KernelKind::norm_forward, d_.shard_tokens, d_.hidden(), element, element, d_.dtype);
+  KernelSpec spec = streaming(KernelKind::norm_forward, {d_.shard_tokens, d_.hidden()},
+                              {element, element}, d_.dtype);
   spec.flag = static_cast<std::uint8_t>(d_.model.norm);
   e_.kernel(spec, {reads(input), reads(gamma), writes(n.output), writes(n.statistics)});
   return n;
@@ -58,8 +58,8 @@ std::uint32_t LayerEmitter::norm_backward(const Normed& n, std::uint32_t gamma,
       {"residual_grad", d_.shard_tokens, d_.hidden(), d_.dtype, kWork, {d_.tokens, d_.hidden()}});
   const double element = static_cast<double>(d_.element());
   const bool add = residual_grad != kNone;
-  KernelSpec spec = streaming(KernelKind::norm_backward, d_.shard_tokens, d_.hidden(),
-                              (add ? 3 : 2) * element, element, d_.dtype);
+  KernelSpec spec = streaming(KernelKind::norm_backward, {d_.shard_tokens, d_.hidden()},
+                              {(add ? 3 : 2) * element, element}, d_.dtype);
   spec.flag = static_cast<std::uint8_t>(d_.model.norm);
   if (add)
     e_.kernel(spec, {reads(grad), reads(n.input), reads(n.statistics), reads(gamma), writes(out),
@@ -79,8 +79,8 @@ LayerEmitter::Added LayerEmitter::residual_forward(std::uint32_t value, const Br
                                                    std::uint32_t residual) {
   const bool dropout = branch.dropout.probability > 0, biased = branch.bias != kNone;
   const double element = static_cast<double>(d_.element());
-  KernelSpec spec = streaming(KernelKind::residual_forward, d_.shard_tokens, d_.hidden(),
-                              2 * element, element + (dropout ? 1 : 0), d_.dtype);
+  KernelSpec spec = streaming(KernelKind::residual_forward, {d_.shard_tokens, d_.hidden()},
+                              {2 * element, element + (dropout ? 1 : 0)}, d_.dtype);
   set_dropout(spec, branch.dropout);
   spec.flag = biased ? 1 : 0;
   const std::uint32_t out = e_.local(
@@ -99,8 +99,8 @@ std::uint32_t LayerEmitter::residual_backward(std::uint32_t grad, std::uint32_t 
   if (mask == kNone && branch.bias_grad == kNone) return grad;
   const double element = static_cast<double>(d_.element());
   const bool dropout = mask != kNone;
-  KernelSpec spec = streaming(KernelKind::residual_backward, d_.shard_tokens, d_.hidden(),
-                              element + (dropout ? 1 : 0), dropout ? element : 0, d_.dtype);
+  KernelSpec spec = streaming(KernelKind::residual_backward, {d_.shard_tokens, d_.hidden()},
+                              {element + (dropout ? 1 : 0), dropout ? element : 0}, d_.dtype);
   set_dropout(spec, branch.dropout);
   spec.flag = branch.bias_grad != kNone ? 1 : 0;
   const std::uint32_t instr = e_.kernel(spec, {reads(grad)});
@@ -118,8 +118,8 @@ std::uint32_t LayerEmitter::residual_backward(std::uint32_t grad, std::uint32_t 
 void LayerEmitter::activation_forward(const LayerWeights& w, std::uint32_t in, std::uint32_t out) {
   const bool gated = d_.model.activation == Activation::swiglu;
   const double element = static_cast<double>(d_.element());
-  KernelSpec spec = streaming(KernelKind::activation_forward, d_.tokens, d_.ffn,
-                              (gated ? 2 : 1) * element, element, d_.dtype);
+  KernelSpec spec = streaming(KernelKind::activation_forward, {d_.tokens, d_.ffn},
+                              {(gated ? 2 : 1) * element, element}, d_.dtype);
   spec.flag = static_cast<std::uint8_t>(d_.model.activation);
   const std::uint32_t instr = e_.kernel(spec, {reads(in), writes(out)});
   if (w.of(Weight::fc1_bias) != kNone) e_.add_use(instr, reads(w.of(Weight::fc1_bias)));
@@ -129,8 +129,8 @@ void LayerEmitter::activation_backward(const LayerWeights& w, std::uint32_t in,
                                        std::uint32_t out_grad, std::uint32_t in_grad) {
   const bool gated = d_.model.activation == Activation::swiglu;
   const double element = static_cast<double>(d_.element());
-  KernelSpec spec = streaming(KernelKind::activation_backward, d_.tokens, d_.ffn,
-                              (gated ? 3 : 2) * element, (gated ? 2 : 1) * element, d_.dtype);
+  KernelSpec spec = streaming(KernelKind::activation_backward, {d_.tokens, d_.ffn},
+                              {(gated ? 3 : 2) * element, (gated ? 2 : 1) * element}, d_.dtype);
   spec.flag = static_cast<std::uint8_t>(d_.model.activation);
   const std::uint32_t instr = e_.kernel(spec, {reads(in), reads(out_grad), writes(in_grad)});
   if (w.of(Weight::fc1_bias) != kNone) {

@@ -6,7 +6,7 @@ namespace trainyard {
 
 void LinearEmitter::gather_part(std::uint32_t shard, std::uint32_t full, std::int32_t part) {
   const std::uint32_t out = e_.row_part(full, part, d_.parts);
-  e_.collective(Op::all_gather, Group::tensor, Stream::tensor, e_.size(out),
+  e_.collective({Op::all_gather, Group::tensor, Stream::tensor}, e_.size(out),
                 {reads(e_.row_part(shard, part, d_.parts)), writes(out)});
 }
 
@@ -32,10 +32,10 @@ void LinearEmitter::reduce_part(std::uint32_t partial, std::uint32_t reduced, st
   if (!d_.tensor_parallel()) return;
   const std::uint32_t from = e_.row_part(partial, part, d_.parts);
   if (d_.sequence_parallel) {
-    e_.collective(Op::reduce_scatter, Group::tensor, Stream::tensor, e_.size(from),
+    e_.collective({Op::reduce_scatter, Group::tensor, Stream::tensor}, e_.size(from),
                   {reads(from), writes(e_.row_part(reduced, part, d_.parts))});
   } else {
-    e_.collective(Op::all_reduce, Group::tensor, Stream::tensor, e_.size(from), {updates(from)});
+    e_.collective({Op::all_reduce, Group::tensor, Stream::tensor}, e_.size(from), {updates(from)});
   }
 }
 
@@ -62,7 +62,7 @@ std::vector<std::uint32_t> LinearEmitter::column_forward(std::uint32_t input,
     const std::uint32_t rows = e_.row_part(full, i, parts);
     for (std::size_t j = 0; j < linears.size(); ++j) {
       const Linear& l = linears[j];
-      const KernelSpec spec = gemm(KernelKind::gemm_forward, d_.tokens / parts, l.out, l.in,
+      const KernelSpec spec = gemm(KernelKind::gemm_forward, {d_.tokens / parts, l.out, l.in},
                                    d_.dtype, l.flags() | (l.bias != kNone ? kGemmBias : 0));
       const std::uint32_t out = e_.row_part(outputs[j], i, parts);
       if (l.bias == kNone)
@@ -82,7 +82,7 @@ std::uint32_t LinearEmitter::row_forward(std::span<const LinearUse> inputs) {
     const std::uint32_t out = e_.row_part(partial, i, d_.parts);
     for (std::size_t j = 0; j < inputs.size(); ++j) {
       const auto& [buffer, l] = inputs[j];
-      e_.kernel(gemm(KernelKind::gemm_forward, d_.tokens / d_.parts, l.out, l.in, d_.dtype,
+      e_.kernel(gemm(KernelKind::gemm_forward, {d_.tokens / d_.parts, l.out, l.in}, d_.dtype,
                      l.flags() | (j > 0 ? kGemmAdds : 0)),
                 {reads(e_.row_part(buffer, i, d_.parts)), reads(l.weight),
                  j > 0 ? updates(out) : writes(out)});
@@ -108,7 +108,7 @@ std::vector<std::uint32_t> LinearEmitter::row_backward(std::uint32_t output_grad
     for (std::size_t j = 0; j < inputs.size(); ++j) {
       const Linear& l = inputs[j].linear;
       e_.kernel(
-          gemm(KernelKind::gemm_input_grad, d_.tokens / parts, l.in, l.out, d_.dtype, l.flags()),
+          gemm(KernelKind::gemm_input_grad, {d_.tokens / parts, l.in, l.out}, d_.dtype, l.flags()),
           {reads(e_.row_part(full, i, parts)), reads(l.weight),
            writes(e_.row_part(grads[j], i, parts))});
     }
@@ -128,7 +128,7 @@ std::uint32_t LinearEmitter::column_backward(std::uint32_t input,
     const std::uint32_t out = e_.row_part(partial, i, d_.parts);
     for (std::size_t j = 0; j < output_grads.size(); ++j) {
       const auto& [buffer, l] = output_grads[j];
-      e_.kernel(gemm(KernelKind::gemm_input_grad, d_.tokens / d_.parts, l.in, l.out, d_.dtype,
+      e_.kernel(gemm(KernelKind::gemm_input_grad, {d_.tokens / d_.parts, l.in, l.out}, d_.dtype,
                      l.flags() | (j > 0 ? kGemmAdds : 0)),
                 {reads(e_.row_part(buffer, i, d_.parts)), reads(l.weight),
                  j > 0 ? updates(out) : writes(out)});
@@ -155,7 +155,7 @@ void LinearEmitter::weight_gradients() {
 void LinearEmitter::compute(const WeightGrad& grad) {
   const Linear& l = grad.linear;
   const std::uint32_t input = grad.gather_input ? gather(grad.input, "regathered") : grad.input;
-  const KernelSpec spec = gemm(KernelKind::gemm_weight_grad, l.in, l.out, d_.tokens, d_.dtype,
+  const KernelSpec spec = gemm(KernelKind::gemm_weight_grad, {l.in, l.out, d_.tokens}, d_.dtype,
                                l.flags() | (l.bias_grad != kNone ? kGemmBias : 0));
   if (l.bias_grad == kNone)
     e_.kernel(spec, {reads(input), reads(grad.output_grad), updates(l.grad)});

@@ -5,22 +5,24 @@
 namespace trainyard {
 namespace {
 
-NewBuffer tensor_buffer(const Tensor& t, DType dtype, MemoryClass memory, bool persistent) {
-  return {t.name, t.rows, t.columns, dtype, memory, {0, 0}, persistent};
-}
+struct Storage {
+  DType dtype;
+  MemoryClass memory;
+  bool persistent = false;
+};
 
 // Replicated tensors lie first, so that their gradients are one contiguous view.
 std::vector<std::uint32_t> views_of(Emitter& e, std::uint32_t flat,
-                                    const std::vector<Tensor>& tensors, DType dtype,
-                                    MemoryClass memory, bool persistent) {
+                                    const std::vector<Tensor>& tensors, const Storage& storage) {
   std::vector<std::uint32_t> views(tensors.size(), kNone);
   std::int64_t first = 0;
   for (const bool replicated : {true, false}) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& t = tensors[i];
       if (t.replicated != replicated || t.elements() == 0) continue;
-      views[i] = e.slice(flat, first, tensor_buffer(t, dtype, memory, persistent),
-                         static_cast<std::int32_t>(i));
+      const NewBuffer view{t.name,         t.rows, t.columns,         storage.dtype,
+                           storage.memory, {0, 0}, storage.persistent};
+      views[i] = e.slice(flat, first, view, static_cast<std::int32_t>(i));
       first += t.elements();
     }
   }
@@ -41,47 +43,48 @@ Bucket make_bucket(Emitter& e, const Dims& d, std::string name, std::vector<Tens
   b.padded = (b.elements + shards - 1) / shards * shards;
   b.stepped = b.padded / shards;
 
-  const auto flat = [&](const char* what, std::int64_t elements, DType dtype, MemoryClass memory,
-                        bool persistent) {
+  const auto flat = [&](const char* what, std::int64_t elements, const Storage& storage) {
     return e.global({fmt::format("{}.{}", b.name, what),
                      1,
                      elements,
-                     dtype,
-                     memory,
+                     storage.dtype,
+                     storage.memory,
                      {1, d.zero > 0 ? b.padded : elements},
-                     persistent});
+                     storage.persistent});
   };
   if (d.zero < 3) {
-    b.params = flat("params", b.padded, d.dtype, MemoryClass::parameters, true);
-    b.param_views = views_of(e, b.params, b.tensors, d.dtype, MemoryClass::parameters, true);
-    b.grads = flat("grads", b.padded, DType::fp32, MemoryClass::gradients, d.zero < 2);
-    b.grad_views = views_of(e, b.grads, b.tensors, DType::fp32, MemoryClass::gradients, d.zero < 2);
+    b.params = flat("params", b.padded, {d.dtype, MemoryClass::parameters, true});
+    b.param_views = views_of(e, b.params, b.tensors, {d.dtype, MemoryClass::parameters, true});
+    b.grads = flat("grads", b.padded, {DType::fp32, MemoryClass::gradients, d.zero < 2});
+    b.grad_views =
+        views_of(e, b.grads, b.tensors, {DType::fp32, MemoryClass::gradients, d.zero < 2});
   }
   if (d.zero > 0) {
     // The shard has to last where it is gathered at the start of the next step, or where there
     // is no other master copy.
     const bool keep = d.zero == 3 || d.overlap.data || d.dtype == DType::fp32;
-    b.param_shard = flat("param_shard", b.stepped, d.dtype, MemoryClass::parameters, keep);
-    b.grad_shard = flat("grad_shard", b.stepped, DType::fp32, MemoryClass::gradients, d.zero == 3);
+    b.param_shard = flat("param_shard", b.stepped, {d.dtype, MemoryClass::parameters, keep});
+    b.grad_shard =
+        flat("grad_shard", b.stepped, {DType::fp32, MemoryClass::gradients, d.zero == 3});
   }
   if (d.dtype != DType::fp32)
-    b.master = flat("master", b.stepped, DType::fp32, MemoryClass::optimizer, true);
-  b.moment1 = flat("moment1", b.stepped, DType::fp32, MemoryClass::optimizer, true);
-  b.moment2 = flat("moment2", b.stepped, DType::fp32, MemoryClass::optimizer, true);
+    b.master = flat("master", b.stepped, {DType::fp32, MemoryClass::optimizer, true});
+  b.moment1 = flat("moment1", b.stepped, {DType::fp32, MemoryClass::optimizer, true});
+  b.moment2 = flat("moment2", b.stepped, {DType::fp32, MemoryClass::optimizer, true});
   return b;
 }
 
 Gathered gathered_parameters(Emitter& e, const Dims& d, const Bucket& b) {
   Gathered g;
   g.flat = e.local({b.name + ".gathered", 1, b.padded, d.dtype, MemoryClass::communication});
-  g.views = views_of(e, g.flat, b.tensors, d.dtype, MemoryClass::communication, false);
+  g.views = views_of(e, g.flat, b.tensors, {d.dtype, MemoryClass::communication});
   return g;
 }
 
 Gathered pass_gradients(Emitter& e, const Bucket& b) {
   Gathered g;
   g.flat = e.local({b.name + ".pass_grads", 1, b.padded, DType::fp32, MemoryClass::gradients});
-  g.views = views_of(e, g.flat, b.tensors, DType::fp32, MemoryClass::gradients, false);
+  g.views = views_of(e, g.flat, b.tensors, {DType::fp32, MemoryClass::gradients});
   return g;
 }
 

@@ -61,7 +61,7 @@ StageAssembler::StageAssembler(const Job& job, std::int32_t stage)
       shapes_(stage_chunks(job, stage)),
       parameters_(stage_parameters(emitter_, dims_, shapes_)),
       sync_(emitter_, dims_, job.model.tied && job.parallel.pipeline > 1),
-      ends_(emitter_, dims_, job, parameters_, shapes_, sync_),
+      ends_({emitter_, dims_, sync_}, job, parameters_, shapes_),
       gathered_(shapes_.size(), false) {
   program_.stage = stage;
 }

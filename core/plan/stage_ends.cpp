@@ -2,14 +2,13 @@
 
 namespace trainyard {
 
-StageEnds::StageEnds(Emitter& emitter, const Dims& dims, const Job& job,
-                     const StageParameters& parameters, const std::vector<ChunkShape>& shapes,
-                     SyncEmitter& sync)
-    : e_(emitter),
-      d_(dims),
+StageEnds::StageEnds(const Shared& shared, const Job& job, const StageParameters& parameters,
+                     const std::vector<ChunkShape>& shapes)
+    : e_(shared.emitter),
+      d_(shared.dims),
       job_(job),
       parameters_(parameters),
-      sync_(sync),
+      sync_(shared.sync),
       gathered_(parameters.buckets.size(), false) {
   for (const ChunkShape& shape : shapes) {
     reads_tokens_ = reads_tokens_ || shape.embeds || shape.heads;
@@ -48,7 +47,7 @@ void StageEnds::load_data() {
   if (!asynchronous) return;
   e_.append(load, {writes(staged_)});
   if (d_.tensor_parallel())
-    e_.collective(Op::broadcast, Group::tensor, Stream::tensor, e_.size(buffers_.tokens),
+    e_.collective({Op::broadcast, Group::tensor, Stream::tensor}, e_.size(buffers_.tokens),
                   {updates(buffers_.tokens)});
 }
 
@@ -110,7 +109,7 @@ PassBody StageEnds::finish() {
       for (const std::int32_t bucket : chunk->buckets) reduce(bucket, kPrevious);
   if (parameters_.tied_bucket >= 0 && d_.zero < 3) reduce(parameters_.tied_bucket, kPrevious);
   if (heads_ && d_.data > 1)
-    e_.collective(Op::all_reduce, Group::data, Stream::data, e_.size(buffers_.loss),
+    e_.collective({Op::all_reduce, Group::data, Stream::data}, e_.size(buffers_.loss),
                   {updates(buffers_.loss)});
   sync_.step(parameters_.buckets, job_.training.clip);
   if ((d_.zero == 1 || d_.zero == 2) && !d_.overlap.data)

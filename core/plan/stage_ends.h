@@ -6,8 +6,14 @@ namespace trainyard {
 // What a stage does once a step, before and after its pipeline passes.
 class StageEnds {
  public:
-  StageEnds(Emitter& emitter, const Dims& dims, const Job& job, const StageParameters& parameters,
-            const std::vector<ChunkShape>& shapes, SyncEmitter& sync);
+  // What the emission of a stage shares.
+  struct Shared {
+    Emitter& emitter;
+    const Dims& dims;
+    SyncEmitter& sync;
+  };
+  StageEnds(const Shared& shared, const Job& job, const StageParameters& parameters,
+            const std::vector<ChunkShape>& shapes);
 
   const StageBuffers& buffers() const { return buffers_; }
   // Training data, cleared gradients; with overlap.prefetch the first parameters are gathered

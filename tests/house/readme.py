@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs every `$ command` of the console blocks of every README.md at the repository root, with
-the build's programs on the PATH, and compares the output line by line; a line `...` stands for
-any lines. In the top README.md every figure of the text must stand in a console block or, with
+the build's programs on the PATH, and compares its standard output line by line; a line `...` stands
+for any lines. With --update, writes what they print now into blocks without such lines. In the top README.md every figure of the text must stand in a console block or, with
 its source, in readme_figures.txt. `./tools/…` commands are only looked up: the test command
 itself runs them."""
 
@@ -17,7 +17,7 @@ FIGURE = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)? ?(?:%|s\b|ms\b|[GM]i?B\b|minu
 
 
 def blocks(text):
-    """(line number, [command, expected lines]) of each command in the console blocks."""
+    """(line number, command, expected lines) of each command in the console blocks."""
     for block in re.finditer(r"^```console\n(.*?)^```", text, re.S | re.M):
         line = text.count("\n", 0, block.start(1)) + 1
         command = None
@@ -41,15 +41,36 @@ def matches(expected, actual):
     return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual)) is not None
 
 
+def run(command, root):
+    return subprocess.run(command, shell=True, cwd=root, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def is_looked_up(command):
+    return command.startswith("./tools/")
+
+
 def command_problem(where, command, expected, root):
-    if command.startswith("./tools/"):
+    if is_looked_up(command):
         program = Path(root) / command.split()[0]
         return None if os.access(program, os.X_OK) else f"{where}: {command} is not there"
-    run = subprocess.run(command, shell=True, cwd=root, text=True, check=False,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if matches(expected, run.stdout.splitlines()):
+    done = run(command, root)
+    if matches(expected, done.stdout.splitlines()):
         return None
-    return f"{where}: `{command}` (exit {run.returncode}) printed instead:\n{run.stdout}"
+    return (f"{where}: `{command}` (exit {done.returncode}) printed instead:\n"
+            f"{done.stdout}{done.stderr}")
+
+
+def update(root="."):
+    for readme in readmes(root):
+        text = readme.read_text()
+        for _, command, expected in blocks(text):
+            if is_looked_up(command) or "..." in expected:
+                continue
+            before = "".join(f"{line}\n" for line in [f"$ {command}", *expected])
+            after = f"$ {command}\n{run(command, root).stdout}"
+            text = text.replace(before, after)
+        readme.write_text(text)
 
 
 def figure_problems(text, root):
@@ -64,21 +85,28 @@ def figure_problems(text, root):
     ]
 
 
-def problems(root="."):
+def readmes(root):
+    """The first page, then those of the folders."""
     root = Path(root)
-    readmes = [root / "README.md"]
-    readmes += sorted(p for folder in FOLDERS for p in (root / folder).rglob("README.md"))
+    found = [root / "README.md"]
+    found += sorted(path for folder in FOLDERS for path in (root / folder).rglob("README.md"))
+    return [path for path in found if path.is_file()]
+
+
+def problems(root="."):
     found = []
-    for readme in readmes:
-        if readme.is_file():
-            for line, command, expected in blocks(readme.read_text()):
-                where = f"{readme.relative_to(root)}:{line}"
-                found.append(command_problem(where, command, expected, root))
-    if readmes[0].is_file():
-        found += figure_problems(readmes[0].read_text(), root)
+    for readme in readmes(root):
+        text = readme.read_text()
+        name = readme.relative_to(root)
+        for line, command, expected in blocks(text):
+            found.append(command_problem(f"{name}:{line}", command, expected, root))
+        if name.as_posix() == "README.md":
+            found += figure_problems(text, root)
     return [f for f in found if f]
 
 
 if __name__ == "__main__":
     os.environ["PATH"] = sys.argv[1] + os.pathsep + os.environ["PATH"]
+    if sys.argv[2:] == ["--update"]:
+        update()
     report(problems())

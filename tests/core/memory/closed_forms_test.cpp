@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "core/memory/memory_plan.h"
 #include "core/plan/stage.h"
 #include "core/plan/waits.h"
@@ -26,8 +28,9 @@ double gib(const MemoryUse& use, std::initializer_list<MemoryClass> classes) {
 enum class Mode { none, sequence_parallel, selective, both, full };
 
 // The four models of Korthikanti et al. (arXiv 2205.05198 table 3).
-Job korthikanti(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int32_t pipeline,
+Job korthikanti(const std::array<std::int64_t, 3>& layers_hidden_heads, std::int32_t pipeline,
                 std::int32_t virtual_stages, std::int64_t micro_batch) {
+  const auto [layers, hidden, heads] = layers_hidden_heads;
   Job job;
   Model& m = job.model;
   m.layers = layers, m.hidden = hidden, m.heads = m.kv_heads = heads;
@@ -85,10 +88,10 @@ struct Case {
 };
 
 std::vector<Case> figure_1() {
-  return {{korthikanti(48, 6144, 64, 1, 1, 4), 45.56, 59.25, 9.56},
-          {korthikanti(96, 12288, 96, 8, 3, 1), 45.56, 66.84, 12.35},
-          {korthikanti(105, 20480, 128, 35, 3, 1), 31.64, 114.02, 23.08},
-          {korthikanti(128, 25600, 160, 64, 1, 1), 32.96, 131.25, 26.56}};
+  return {{korthikanti({48, 6144, 64}, 1, 1, 4), 45.56, 59.25, 9.56},
+          {korthikanti({96, 12288, 96}, 8, 3, 1), 45.56, 66.84, 12.35},
+          {korthikanti({105, 20480, 128}, 35, 3, 1), 31.64, 114.02, 23.08},
+          {korthikanti({128, 25600, 160}, 64, 1, 1), 32.96, 131.25, 26.56}};
 }
 
 // The figure counts the layers' states only, so a middle stage is compared where there is one.
