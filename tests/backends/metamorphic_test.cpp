@@ -70,7 +70,7 @@ const std::map<std::string, Sets>& bases() {
                           "batch.global_sequences=8"})},
       {"hopper",
        with({"cluster.preset=dgx-h100-superpod", "parallel.zero=0", "parallel.sequence=false",
-             "parallel.tensor=1", "parallel.pipeline=1", "parallel.data=64", "model.layers=2"})},
+             "parallel.tensor=1", "parallel.pipeline=1", "parallel.data=16", "model.layers=2"})},
   };
   return kBases;
 }
@@ -229,8 +229,10 @@ std::vector<Change> constant_changes() {
   };
   for (const char* protocol : {"ll", "ll128", "simple"}) {
     const std::string prefix = std::string("cluster.nccl.") + protocol + ".";
-    for (const char* key : {"base_us", "nvlink_us", "tree_net_us"})
+    for (const char* key : {"base_us", "tree_net_us"})
       add("all-reduce", prefix + key, "0", Effect::faster);
+    add(std::string(protocol) == "ll128" ? "short" : "all-reduce", prefix + "nvlink_us", "0",
+        Effect::faster);
     add("tiny", prefix + "ring_net_us", "0", Effect::faster);
     add("tiny", prefix + "fraction", "0.0001", Effect::slower);
     add("tiny", prefix + "max_gbs", "0.0001", Effect::slower);
