@@ -35,20 +35,10 @@ struct Exchange {  // a send and its receive, or the members' parts of a collect
 };
 
 bool between_stages(const Instr& instr) {
-  switch (instr.op) {
-    case Op::send:
-    case Op::recv:
-      return true;
-    case Op::all_gather:
-    case Op::reduce_scatter:
-    case Op::all_reduce:
-    case Op::all_to_all:
-    case Op::broadcast:
-      return instr.group == Group::pipeline || instr.group == Group::embedding ||
-             instr.group == Group::model || instr.group == Group::world;
-    default:
-      return false;
-  }
+  if (instr.op == Op::send || instr.op == Op::recv) return true;
+  const bool collective = instr.op >= Op::all_gather && instr.op <= Op::broadcast;
+  return collective && (instr.group == Group::pipeline || instr.group == Group::embedding ||
+                        instr.group == Group::model || instr.group == Group::world);
 }
 
 class Rendezvous {

@@ -4,7 +4,7 @@
 
 #include "backends/common/token_writer.h"
 #include "core/data/tokens.h"
-#include "tests/backends/common/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {

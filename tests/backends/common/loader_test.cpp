@@ -7,7 +7,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "tests/backends/common/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {

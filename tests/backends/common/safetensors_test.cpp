@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "backends/common/file_writer.h"
-#include "tests/backends/common/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {

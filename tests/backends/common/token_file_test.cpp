@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "backends/common/token_writer.h"
-#include "tests/backends/common/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/common/gpt2_words.h"
-#include "tests/backends/common/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "core/config/load.h"
 #include "core/error.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {
@@ -82,9 +83,8 @@ TEST(BrokenScenarioFiles, AreManyEnough) { EXPECT_GE(broken_files().size(), 45U)
 
 class UnreadableScenario : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-  const fs::path folder_ = fs::temp_directory_path() / "trainyard_unreadable_scenario";
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(UnreadableScenario, ThatIsADirectoryIsRefusedOnce) {

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/core/config/toy.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {
@@ -18,12 +19,12 @@ using testing::IsEmpty;
 class Layers : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(folder_ / "sub"); }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return (folder_ / name).string();
   }
-  const fs::path folder_ = fs::temp_directory_path() / "trainyard_layers_test";
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   const std::string good_ = kToyRoot + "/good.toml";
 };
 

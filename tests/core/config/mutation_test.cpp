@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/core/config/toy.h"
+#include "tests/temporary_folder.h"
 
 namespace trainyard {
 namespace {
@@ -24,7 +25,6 @@ class MutatedScenario : public testing::Test {
         if (!line.starts_with("base")) lines_.push_back(line);
     }
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   // True if the text is accepted, false for a ConfigError with at least one violation.
   bool accepted(const std::string& text) const {
@@ -44,7 +44,8 @@ class MutatedScenario : public testing::Test {
     return text;
   }
 
-  const fs::path folder_ = fs::temp_directory_path() / "trainyard_mutated_scenario";
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   std::vector<std::string> lines_;
 };
 
