@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 from cli import PROGRAM, CliTest, main, trainyard
 
@@ -35,6 +36,19 @@ class BadInput(CliTest):
         self.assertIn("tensr", printed)
         self.assertIn("bad.toml:3", printed)
         self.assertIn("zero", printed)
+
+    def test_every_broken_scenario_ends_with_2_and_leaves_nothing(self):
+        broken = Path(__file__).parents[1] / "core/config/broken"
+        files = sorted(broken.glob("*.toml"))
+        self.assertGreaterEqual(len(files), 40)
+        for path in files:
+            with self.subTest(path.name):
+                out = self.folder / path.stem
+                run = trainyard("sim", path, "--out", out, "--json", self.folder / "result.json")
+                self.assertEqual(run.returncode, 2, run.stderr)
+                self.assertEqual(run.stdout, "")
+                self.assertLess(run.stderr.count("\n"), 60, "more than a screen")
+                self.assertFalse(out.exists() or (self.folder / "result.json").exists())
 
     def test_set_wins_over_files_and_is_checked(self):
         self.assertIn("parallel.zero", self.refused("sim", self.small, "--set", "parallel.zero=9"))
