@@ -42,6 +42,7 @@ class StructureCheck {
     if (spec.parent == kNone) return;
     if (spec.parent >= b || program_.buffers[spec.parent].parent != kNone)
       return add("a view comes after its parent, which is no view");
+    if (program_.buffers[spec.parent].type >= program_.buffer_types.size()) return;  // told above
     const BufferType& type = program_.buffer_types[spec.type];
     const std::int64_t stride = spec.row_stride != 0 ? spec.row_stride : type.local[1];
     const std::int64_t extent = (type.local[0] - 1) * stride + type.local[1];

@@ -151,7 +151,7 @@ std::int64_t attention_layers(const ProgramSet& set) {
 
 // plan() proves each result sound (no deadlock under rendezvous sends, matched transfers and
 // collectives, ordered memory) and throws otherwise. That no layer is lost is checked apart.
-TEST(RandomJobs, AreRefusedClearlyOrPlannedSoundly) {
+TEST(SlowRandomJobs, AreRefusedClearlyOrPlannedSoundly) {
   JobMaker maker(20240611);
   int planned = 0, refused = 0;
   for (int i = 0; i < 20000; ++i) {
