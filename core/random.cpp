@@ -28,6 +28,11 @@ PhiloxKey random_key(std::uint64_t seed, std::string_view name) {
   return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
 }
 
+PhiloxKey dropout_key(std::uint64_t seed, std::int64_t step, std::uint32_t site) {
+  const std::uint64_t hash = mix(mix(mix(seed) ^ static_cast<std::uint64_t>(step)) ^ site);
+  return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
+}
+
 double random_normal(PhiloxKey key, std::uint64_t index) {
   const PhiloxBlock words = philox(key, index / 2);
   const double radius = std::sqrt(-2 * std::log(positive_uniform(words[0], words[1])));

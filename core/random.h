@@ -36,6 +36,24 @@ PhiloxKey random_key(std::uint64_t seed, std::string_view name);
 // In [0, 1), a multiple of 2^-32: exact in fp64.
 constexpr double to_uniform(std::uint32_t word) { return word * 0x1p-32; }
 
+// Draws of one dropout: step of the run, and site of the model (KernelSpec::site).
+PhiloxKey dropout_key(std::uint64_t seed, std::int64_t step, std::uint32_t site);
+
+// Words of columns 4 block … 4 block + 3. `sample` is the sequence's number in the global batch,
+// `row` the place in the sequence, or head * sequence + query for attention probabilities, with
+// the model's numbering of heads. An element is kept where word >= dropout_threshold(p).
+constexpr PhiloxBlock dropout_words(PhiloxKey key, std::uint64_t sample, std::uint64_t row,
+                                    std::uint64_t block) {
+  return philox(key,
+                {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(row),
+                 static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32)});
+}
+
+// Number of words out of 2^32 that drop an element; p in [0, 1).
+constexpr std::uint32_t dropout_threshold(double p) {
+  return static_cast<std::uint32_t>(p * 0x1p32);
+}
+
 // Standard normal number `index` of a key, by Box and Muller's transform of 53-bit uniforms.
 double random_normal(PhiloxKey key, std::uint64_t index);
 

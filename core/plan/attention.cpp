@@ -56,6 +56,7 @@ AttentionSaved AttentionEmitter::unfused_forward(std::int64_t layer, std::uint32
     saved.mask = square("attention_mask", DType::uint8, MemoryClass::activations);
     saved.dropped = square("dropped", d_.dtype, MemoryClass::activations);
     KernelSpec dropout = over_scores(dropout_forward, element(), element() + 1);
+    dropout.shape[2] = d_.heads;
     set_dropout(dropout, this->dropout(layer));
     e_.kernel(dropout, {reads(saved.probabilities), writes(saved.dropped), writes(saved.mask)});
   }
@@ -70,6 +71,7 @@ void AttentionEmitter::unfused_backward(std::int64_t layer, const AttentionSaved
                                               reads(out_grad), writes(grad), writes(qkv_grad)});
   if (d_.model.dropout > 0) {
     KernelSpec dropout = over_scores(dropout_backward, element() + 1, element());
+    dropout.shape[2] = d_.heads;
     set_dropout(dropout, this->dropout(layer));
     e_.kernel(dropout, {reads(saved.mask), updates(grad)});
   }

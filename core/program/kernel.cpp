@@ -12,17 +12,19 @@ using C = CostClass;
 // stated condition. "tokens" counts rows batch * sequence, row = b * sequence + s. Dropout keeps
 // with probability 1 - p and scales by 1 / (1 - p); masks are uint8. "ids" are the step's tokens
 // [sequences, sequence + 1] int32; the instruction's pass tells the micro-batch, and the target of
-// a position is the next token.
+// a position is the next token. A token that is no target is stored as its complement ~id, which
+// is negative; as an input it is id all the same. Draws of dropout: core/random.h. Gradients carry
+// the loss scale until the optimizer.
 constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::gemm_forward, "gemm_forward", C::gemm,
-     "{m,n,k} flag: GemmFlag; X[m,k] r, W[k,n] r ([n,k] if transposed), (bias[1,n] r), Y[m,n] w or "
-     "u: Y = X W + bias"},
+     "{m,n,k} flag: GemmFlag; X[m,k] r, W[k,n] r ([n,k] if transposed), (bias[1,<=n] r: for the "
+     "first columns), Y[m,n] w or u: Y = X W + bias"},
     {K::gemm_input_grad, "gemm_input_grad", C::gemm,
      "{m,n,k} flag: GemmFlag; dY[m,k] r, W[n,k] r ([k,n] if transposed) as its forward pass holds "
      "it, dX[m,n] w or u: dX = dY W^T"},
     {K::gemm_weight_grad, "gemm_weight_grad", C::gemm,
      "{m,n,k} flag: GemmFlag; X[k,m] r, dY[k,n] r, dW[m,n] fp32 u ([n,m] if transposed), "
-     "(dbias[1,n] fp32 u): dW += X^T dY, dbias += column sums of dY"},
+     "(dbias[1,<=n] fp32 u): dW += X^T dY, dbias += column sums of dY"},
     {K::attention_forward, "attention_forward", C::attention,
      "{batch,heads,kv_heads,sequence,head_dim,window} parameter: dropout; window 0: all earlier "
      "keys; qkv[tokens,(heads+2*kv_heads)*head_dim] r, out[tokens,heads*head_dim] w, "
@@ -45,11 +47,12 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::softmax_backward, "softmax_backward", C::memory,
      "as softmax_forward; P r, dS u: dP before, scale * P * (dP - sum(P * dP)) after"},
     {K::dropout_forward, "dropout_forward", C::memory,
-     "{rows,columns} parameter: p; X r, Y w, mask w, or in place X u, mask w"},
-    {K::dropout_backward, "dropout_backward", C::memory,
-     "{rows,columns} parameter: p; mask r, dX u"},
+     "{rows,columns,heads} parameter: p; X r, Y w, mask w, or in place X u, mask w; rows are "
+     "tokens (heads 0), or queries (batch * heads + head) * sequence + query"},
+    {K::dropout_backward, "dropout_backward", C::memory, "as dropout_forward; mask r, dX u"},
     {K::rope_forward, "rope_forward", C::memory,
-     "{tokens,heads,kv_heads,head_dim,sequence} parameter: base; qkv u: rotates Q and K in place"},
+     "{tokens,heads,kv_heads,head_dim,sequence} parameter: base; qkv u: rotates Q and K in "
+     "place, element i of a head with element i + head_dim / 2"},
     {K::rope_backward, "rope_backward", C::memory,
      "as rope_forward; dqkv u: rotates back in place"},
     {K::norm_forward, "norm_forward", C::memory,
@@ -59,7 +62,8 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "as norm_forward; dy r, x r, stats r, gamma r, dx w, dgamma fp32 u as gamma, (residual "
      "gradient r, added to dx)"},
     {K::activation_forward, "activation_forward", C::memory,
-     "{rows,columns} columns of the result; flag 0: GELU, 1: SwiGLU (x has 2*columns: gate, then "
+     "{rows,columns} columns of the result; flag 0: GELU (tanh form), 1: SwiGLU (x has 2*columns: "
+     "gate, then "
      "value); x r, y w, (bias as a row of x r, added to x first)"},
     {K::activation_backward, "activation_backward", C::memory,
      "as activation_forward; x r, dy r, dx w, (bias r, dbias fp32 u)"},
@@ -84,19 +88,22 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "{rows,2}; ids r, max r, sums r, loss[1,2] fp32 u: adds the valid tokens' losses and their "
      "number; a negative target is no valid token"},
     {K::loss_backward, "loss_backward", C::memory,
-     "{rows,local_vocab}; logits r, ids r, max r, sums r, dlogits w: (softmax - one-hot) / valid "
-     "tokens of the global batch"},
+     "{rows,local_vocab}; logits r, ids r, max r, sums r, dlogits w: (softmax - one-hot) * "
+     "loss scale / valid tokens of the global batch"},
     {K::adam, "adam", C::optimizer,
      "{elements} decay added to the gradient; grad r, m u, v u, master u, all fp32, param w; in "
      "fp32 training param takes the master's place"},
     {K::adamw, "adamw", C::optimizer, "as adam, decoupled decay"},
     {K::lamb_update, "lamb_update", C::optimizer,
      "{elements}; grad r, m u, v u, master r, direction w, norms[tensors,2] w, all fp32: each "
-     "tensor's sums of squares of weight and direction over this rank's part"},
+     "tensor's sums of squares of weight and direction over this rank's part; a replicated tensor "
+     "counts on tensor rank 0"},
     {K::lamb_apply, "lamb_apply", C::optimizer,
      "{elements}; direction r, norms r, master u, all fp32, param w; fp32 as adam"},
     {K::grad_norm, "grad_norm", C::optimizer,
-     "{elements}; grad fp32 r, norm[1,2] fp32 u: adds the sum of squares"},
+     "{elements}; grad fp32 r, norm[1,2] fp32 u: adds the sum of squares and the number of values "
+     "that are not finite; a replicated tensor counts on tensor rank 0, a tied table on the first "
+     "stage"},
     {K::grad_clip, "grad_clip", C::optimizer,
      "{elements} parameter: largest norm; grad fp32 u, norm r (sum of squares)"},
     {K::zero, "zero", C::memory, "{elements}; x w"},

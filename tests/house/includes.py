@@ -15,7 +15,8 @@ ONLY_IN = {
     r"nlohmann/.*": ("backends/common", "tools", "tests"),
     r"(utf8proc|xxhash)\.h": ("backends/common",),
     r"zlib\.h": ("tools",),
-    r"(Eigen|gloo)/.*": ("backends/cpu",),
+    r"Eigen/.*": ("backends/cpu", "tests/benchmarks"),
+    r"gloo/.*": ("backends/cpu",),
     r"(cuda.*|cublas.*|nccl.*)": ("backends/cuda",),
     r"simgrid/.*": ("network_models/simgrid",),
 }

@@ -1,10 +1,17 @@
 include(GNUInstallDirs)
 
-# trainyard_add_library(name DEPS … PRIVATE_DEPS …): a folder is a static library of all its
-# sources, alias trainyard::name, installed with its headers. The include root is the repository.
+# trainyard_add_library(name DEPS … PRIVATE_DEPS … EXCLUDE regex SOURCES …): a folder is a static
+# library of all its sources but those that match EXCLUDE, or of SOURCES alone; alias
+# trainyard::name, installed with its headers. The include root is the repository.
 function(trainyard_add_library name)
-  cmake_parse_arguments(ARG "" "" "DEPS;PRIVATE_DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "EXCLUDE" "DEPS;PRIVATE_DEPS;SOURCES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX ${ARG_EXCLUDE})
+  endif()
+  if(ARG_SOURCES)
+    set(sources ${ARG_SOURCES})
+  endif()
   add_library(trainyard_${name} STATIC ${sources})
   add_library(trainyard::${name} ALIAS trainyard_${name})
   set_target_properties(trainyard_${name} PROPERTIES EXPORT_NAME ${name})
@@ -23,4 +30,21 @@ function(trainyard_warnings target)
   if(TRAINYARD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
+endfunction()
+
+# Flags for arithmetic in loops: this machine's vector instructions (TRAINYARD_NATIVE) or those of
+# x86-64-v3, no errno from functions, no trapping. NaN and infinity keep their meaning, sums are never
+# reordered, and products and sums are never fused unasked: an element comes out the same in the
+# vectorised part of a loop and in its rest.
+function(trainyard_kernel_flags target)
+  set(flags -fno-math-errno -fno-trapping-math -ffp-contract=off $<$<CONFIG:Release>:-O3>)
+  if(TRAINYARD_NATIVE)
+    list(APPEND flags -march=native)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND flags -march=x86-64-v3)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags -Wno-maybe-uninitialized)  # false alarms in GCC's AVX-512 headers, PR 105593
+  endif()
+  target_compile_options(${target} PRIVATE ${flags})
 endfunction()

@@ -1,0 +1,44 @@
+#include <cstring>
+
+#include "backends/cpu/kernels/bodies.h"
+#include "backends/cpu/kernels/dropout.h"
+#include "backends/cpu/kernels/rows.h"
+
+namespace trainyard::kernels {
+
+void add(const Launch& launch) {
+  with_storage(launch, launch.spec.dtype, [&](auto type) {
+    using T = decltype(type);
+    using C = Compute<T>;
+    const std::int64_t rows = launch.spec.shape[0], n = launch.spec.shape[1];
+    const bool by_place = launch.spec.flag == 1;
+    const auto a = operand<T>(launch, 0, rows, n);
+    const auto b = by_place ? operand<const T>(launch, 1) : operand<const T>(launch, 1, rows, n);
+    check(b.columns == n && (!by_place || b.rows >= launch.context.sequence),
+          "adding [{}, {}] to rows of {}", b.rows, b.columns, n);
+    for_ranges(launch, rows, row_grain(n), [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t r = first; r < last; ++r) {
+        const std::int64_t from = by_place ? token_row(launch.context, rows, r).place : r;
+        Span<T> to(a.row(r), n);
+        to = (to.template cast<C>() + ConstSpan<T>(b.row(from), n).template cast<C>())
+                 .template cast<T>();
+      }
+    });
+  });
+}
+
+void zero(const Launch& launch) {
+  check(launch.operands.size() == 1, "zero has {} operands", launch.operands.size());
+  const Matrix& m = launch.operands[0];
+  check(m.rows * m.columns == launch.spec.shape[0], "zero of {} elements on [{}, {}]",
+        launch.spec.shape[0], m.rows, m.columns);
+  const std::int64_t element =
+      launch.in_double && m.dtype != DType::int32 && m.dtype != DType::uint8
+          ? std::int64_t{sizeof(double)}
+          : size_of(m.dtype);
+  for (std::int64_t r = 0; r < m.rows; ++r)
+    std::memset(static_cast<std::byte*>(m.data) + r * m.row_stride * element, 0,
+                static_cast<std::size_t>(m.columns * element));
+}
+
+}  // namespace trainyard::kernels
