@@ -52,6 +52,11 @@ constexpr Choice<Precision> kPrecisions[] = {
     {Precision::bf16, "bf16", "bfloat16 compute, fp32 main weights and gradients"},
     {Precision::fp16, "fp16", "half-precision compute, fp32 main weights and gradients"},
 };
+constexpr Choice<LearningRateSchedule> kLearningRateSchedules[] = {
+    {LearningRateSchedule::constant, "constant", "stays, after the warm-up"},
+    {LearningRateSchedule::linear, "linear", "falls in a line to min_learning_rate"},
+    {LearningRateSchedule::cosine, "cosine", "falls in half a cosine to min_learning_rate"},
+};
 constexpr Choice<bool Overlap::*> kOverlaps[] = {
     {&Overlap::tensor, "tensor", "GEMMs cut into pieces beside the tensor-parallel collectives"},
     {&Overlap::pipeline, "pipeline", "sends and receives decoupled, beside compute"},
@@ -101,6 +106,10 @@ std::span<const Choice<Optimizer>> choices() {
 template <>
 std::span<const Choice<Precision>> choices() {
   return kPrecisions;
+}
+template <>
+std::span<const Choice<LearningRateSchedule>> choices() {
+  return kLearningRateSchedules;
 }
 template <>
 std::span<const Choice<bool Overlap::*>> choices() {

@@ -37,6 +37,8 @@ template <>
 std::span<const Choice<Optimizer>> choices();
 template <>
 std::span<const Choice<Precision>> choices();
+template <>
+std::span<const Choice<LearningRateSchedule>> choices();
 
 // The overlaps of [schedule] overlap, as members of Overlap.
 template <>

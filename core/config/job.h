@@ -14,6 +14,7 @@ enum class Order : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1 };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class Optimizer : std::uint8_t { adam, adamw, lamb };
 enum class Precision : std::uint8_t { fp32, bf16, fp16 };
+enum class LearningRateSchedule : std::uint8_t { constant, linear, cosine };
 
 struct Parallel {
   std::int32_t tensor = 1, pipeline = 1, data = 1, context = 1, expert = 1;
@@ -37,6 +38,36 @@ struct Training {
   std::int64_t vocab_divisible_by = 128;
   double total_tokens = 0;
   FlopConvention flops = FlopConvention::full;
+};
+
+// How the optimizer moves the weights: what a real run needs beside Training, whose keys shape the
+// program.
+struct Optimization {
+  std::int64_t steps = 0;  // 0: as many as total_tokens take
+  double learning_rate = 3e-4, min_learning_rate = 0;
+  LearningRateSchedule schedule = LearningRateSchedule::cosine;
+  std::int64_t warmup_steps = 0;
+  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double initial_loss_scale = 65536;      // fp16
+  std::int64_t loss_scale_window = 1000;  // steps without overflow after which it doubles
+};
+
+struct Data {
+  std::vector<std::string> files;
+  std::string format = "auto";
+  double validation = 0;  // fraction of the samples, from the end
+  bool separate_documents = false;
+};
+
+// What a real run does beside its steps.
+struct Running {
+  std::int64_t log_steps = 10;
+  std::int64_t evaluation_steps = 0, evaluation_sequences = 0;  // 0: never; all
+  std::int64_t checkpoint_steps = 0;
+  std::int32_t keep_checkpoints = 3;
+  bool keep_best = true;
+  double timeout_s = 120;    // for a peer, before it counts as missing
+  std::int32_t threads = 0;  // of one rank's kernels; 0: the processors shared out
 };
 
 // MegaScale's overlaps; each is a visible difference in the program.
@@ -113,6 +144,9 @@ struct Job {
   Parallel parallel;
   Batch batch;
   Training training;
+  Optimization optimization;
+  Data data;
+  Running running;
   Schedule schedule;
   Software software;
   Cluster cluster;

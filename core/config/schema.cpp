@@ -10,8 +10,8 @@ namespace {
 
 std::vector<Row> all_rows() {
   std::vector<Row> rows;
-  for (auto section :
-       {job_rows, model_rows, parallel_rows, training_rows, cluster_rows, gpu_rows, run_rows})
+  for (auto section : {job_rows, model_rows, parallel_rows, training_rows, real_run_rows,
+                       cluster_rows, gpu_rows, run_rows})
     for (Row& each : section()) rows.push_back(std::move(each));
   return rows;
 }

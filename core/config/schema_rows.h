@@ -50,6 +50,7 @@ std::vector<Row> job_rows();
 std::vector<Row> model_rows();
 std::vector<Row> parallel_rows();
 std::vector<Row> training_rows();
+std::vector<Row> real_run_rows();
 std::vector<Row> gpu_rows();
 std::vector<Row> cluster_rows();
 std::vector<Row> run_rows();

@@ -122,6 +122,8 @@ bool shows(Effect effect, const Outcome& before, const Outcome& after) {
       return after.memory > before.memory;
     case Effect::less_memory:
       return after.memory < before.memory;
+    case Effect::none:
+      return after == before;
     default:
       return after != before;
   }

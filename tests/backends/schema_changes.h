@@ -4,8 +4,9 @@
 
 namespace trainyard {
 
-// What setting one key must do to the result of a base job.
-enum class Effect { slower, faster, more_memory, less_memory, differs, refused };
+// What setting one key must do to the simulated result of a base job; none: real runs alone read
+// it.
+enum class Effect { slower, faster, more_memory, less_memory, differs, refused, none };
 
 struct Change {
   std::string base, set;

@@ -37,11 +37,25 @@ void check_faults(const Job& job, Report& report) {
       report.conflict("faults.list", problem);
 }
 
+void check_optimization(const Job& job, Report& report) {
+  const Optimization& o = job.optimization;
+  if (report.usable({"training.learning_rate", "training.min_learning_rate"}) &&
+      o.min_learning_rate > o.learning_rate)
+    report.conflict(
+        "training.min_learning_rate",
+        fmt::format("is above learning_rate {}; at most that is legal", o.learning_rate));
+  if (report.usable({"training.steps", "training.warmup_steps"}) && o.steps > 0 &&
+      o.warmup_steps > o.steps)
+    report.conflict("training.warmup_steps",
+                    fmt::format("is more than the {} steps of the training", o.steps));
+}
+
 }  // namespace
 
 void check_run(const Job& job, Report& report) {
   check_measured(job, report);
   check_faults(job, report);
+  check_optimization(job, report);
 }
 
 }  // namespace trainyard
