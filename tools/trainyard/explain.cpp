@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/report/text.h"
 #include "simulator/timing.h"
-#include "tools/trainyard/text.h"
 
 namespace trainyard {
 namespace {

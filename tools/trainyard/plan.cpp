@@ -5,11 +5,11 @@
 #include "core/error.h"
 #include "core/plan/validate.h"
 #include "core/program/graphviz.h"
+#include "core/report/text.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/inputs.h"
 #include "tools/trainyard/output.h"
 #include "tools/trainyard/run.h"
-#include "tools/trainyard/text.h"
 
 namespace trainyard {
 namespace {

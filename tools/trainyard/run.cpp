@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/plan/plan.h"
-#include "tools/trainyard/text.h"
+#include "core/report/text.h"
 
 namespace trainyard {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/core.h>
 
+#include "core/report/text.h"
 #include "tools/trainyard/sim_report.h"
-#include "tools/trainyard/text.h"
 
 namespace trainyard {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/report/text.h"
 #include "tools/trainyard/sweep.h"
-#include "tools/trainyard/text.h"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/trainyard/text.h"
+#include "core/report/text.h"
 
 #include <fmt/core.h>
 
