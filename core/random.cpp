@@ -33,11 +33,11 @@ PhiloxKey dropout_key(std::uint64_t seed, std::int64_t step, std::uint32_t site)
   return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
 }
 
-double random_normal(PhiloxKey key, std::uint64_t index) {
-  const PhiloxBlock words = philox(key, index / 2);
+std::array<double, 2> random_normals(PhiloxKey key, std::uint64_t pair) {
+  const PhiloxBlock words = philox(key, pair);
   const double radius = std::sqrt(-2 * std::log(positive_uniform(words[0], words[1])));
   const double angle = 2 * std::numbers::pi * positive_uniform(words[2], words[3]);
-  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
 }  // namespace trainyard

@@ -54,7 +54,12 @@ constexpr std::uint32_t dropout_threshold(double p) {
   return static_cast<std::uint32_t>(p * 0x1p32);
 }
 
-// Standard normal number `index` of a key, by Box and Muller's transform of 53-bit uniforms.
-double random_normal(PhiloxKey key, std::uint64_t index);
+// Standard normal numbers 2 * pair and 2 * pair + 1 of a key, by Box and Muller's transform of
+// 53-bit uniforms.
+std::array<double, 2> random_normals(PhiloxKey key, std::uint64_t pair);
+
+inline double random_normal(PhiloxKey key, std::uint64_t index) {
+  return random_normals(key, index / 2)[index % 2];
+}
 
 }  // namespace trainyard

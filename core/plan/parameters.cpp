@@ -11,25 +11,36 @@ struct Storage {
   bool persistent = false;
 };
 
-// Replicated tensors lie first, so that their gradients are one contiguous view.
 std::vector<std::uint32_t> views_of(Emitter& e, std::uint32_t flat,
                                     const std::vector<Tensor>& tensors, const Storage& storage) {
+  const std::vector<std::int64_t> offsets = tensor_offsets(tensors);
   std::vector<std::uint32_t> views(tensors.size(), kNone);
-  std::int64_t first = 0;
   for (const bool replicated : {true, false}) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Tensor& t = tensors[i];
       if (t.replicated != replicated || t.elements() == 0) continue;
       const NewBuffer view{t.name,         t.rows, t.columns,         storage.dtype,
                            storage.memory, {0, 0}, storage.persistent};
-      views[i] = e.slice(flat, first, view, static_cast<std::int32_t>(i));
-      first += t.elements();
+      views[i] = e.slice(flat, offsets[i], view, static_cast<std::int32_t>(i));
     }
   }
   return views;
 }
 
 }  // namespace
+
+std::vector<std::int64_t> tensor_offsets(const std::vector<Tensor>& tensors) {
+  std::vector<std::int64_t> offsets(tensors.size());
+  std::int64_t next = 0;
+  for (const bool replicated : {true, false}) {
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (tensors[i].replicated != replicated) continue;
+      offsets[i] = next;
+      next += tensors[i].elements();
+    }
+  }
+  return offsets;
+}
 
 Bucket make_bucket(Emitter& e, const Dims& d, std::string name, std::vector<Tensor> tensors) {
   Bucket b;

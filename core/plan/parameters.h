@@ -61,6 +61,10 @@ struct Gathered {
 Gathered gathered_parameters(Emitter& emitter, const Dims& dims, const Bucket& bucket);
 Gathered pass_gradients(Emitter& emitter, const Bucket& bucket);
 
+// Where each tensor starts in its bucket's flat buffer, in elements. Replicated tensors lie first,
+// so that their gradients are one contiguous view.
+std::vector<std::int64_t> tensor_offsets(const std::vector<Tensor>& tensors);
+
 std::vector<Tensor> layer_tensors(const Dims& dims, std::int64_t layer);
 
 }  // namespace trainyard
