@@ -7,7 +7,7 @@
 namespace trainyard {
 namespace {
 
-enum Partition : std::uint16_t { kRows, kColumns, kSlices };
+enum Partition : std::uint16_t { kRows, kColumns, kSlices, kPrefix };
 
 // The index of `value` in `table`, added unless it is there.
 template <class T>
@@ -109,6 +109,13 @@ std::uint32_t Emitter::slice(std::uint32_t flat, std::int64_t first, const NewBu
   view.part = static_cast<std::uint16_t>(part);
   view.partition = kSlices;
   view.view_offset = {first * size_of(tensor.dtype)};
+  return this->view(flat, view);
+}
+
+std::uint32_t Emitter::prefix(std::uint32_t flat, const NewBuffer& elements) {
+  BufferSpec view;
+  view.type = new_type(elements);
+  view.partition = kPrefix;
   return this->view(flat, view);
 }
 

@@ -62,6 +62,8 @@ class Emitter {
   // A matrix inside a flat buffer, from element `first` on.
   std::uint32_t slice(std::uint32_t flat, std::int64_t first, const NewBuffer& tensor,
                       std::int32_t part);
+  // The first elements of a flat buffer, across its slices.
+  std::uint32_t prefix(std::uint32_t flat, const NewBuffer& elements);
 
   // Each returns the instruction's index in the body.
   std::uint32_t kernel(const KernelSpec& spec, std::initializer_list<Use> uses);

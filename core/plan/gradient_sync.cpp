@@ -16,9 +16,8 @@ void SyncEmitter::reduce(const Bucket& bucket, const Gathered& grads, std::uint3
   };
   if (d_.partial_norm_gradients() && bucket.replicated > 0) {
     const std::uint32_t replicated =
-        e_.slice(grads.flat, 0,
-                 {"replicated_grads", 1, bucket.replicated, DType::fp32, MemoryClass::gradients},
-                 static_cast<std::int32_t>(bucket.tensors.size()));
+        e_.prefix(grads.flat,
+                  {"replicated_grads", 1, bucket.replicated, DType::fp32, MemoryClass::gradients});
     emit(Op::all_reduce, Group::tensor, {bucket.replicated * size_of(DType::fp32)},
          {updates(replicated)});
   }

@@ -19,13 +19,11 @@ void refuse_tied_zero3_pipeline(const Job& job) {
         "tied table's gradient cannot be exchanged in every pass");
 }
 
-}  // namespace
-
-ProgramSet plan(const Job& job) {
+ProgramSet plan_for(const Job& job, Purpose purpose) {
   refuse_tied_zero3_pipeline(job);
   ProgramSet set;
   for (std::int32_t stage = 0; stage < job.stages(); ++stage) {
-    auto program = std::make_shared<Program>(assemble_stage(job, stage));
+    auto program = std::make_shared<Program>(assemble_stage(job, stage, purpose));
     derive_waits(*program);
     plan_memory(*program);
     set.by_stage.push_back(std::move(program));
@@ -35,6 +33,16 @@ ProgramSet plan(const Job& job) {
         violations.empty() ? "" : violations.front());
   set.hash = program_hash(set);
   return set;
+}
+
+}  // namespace
+
+ProgramSet plan(const Job& job) { return plan_for(job, Purpose::training); }
+
+ProgramSet plan_evaluation(const Job& job) {
+  Job evaluation = job;
+  evaluation.model.dropout = 0;
+  return plan_for(evaluation, Purpose::evaluation);
 }
 
 }  // namespace trainyard

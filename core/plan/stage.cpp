@@ -13,7 +13,7 @@ namespace {
 
 class StageAssembler {
  public:
-  StageAssembler(const Job& job, std::int32_t stage);
+  StageAssembler(const Job& job, std::int32_t stage, Purpose purpose);
   Program run();
 
  private:
@@ -35,8 +35,11 @@ class StageAssembler {
     return instances_[pass.chunk * micro_batches_ + pass.micro_batch];
   }
 
+  std::vector<Unit> units() const;
+
   const Job& job_;
   std::int32_t stage_;
+  Purpose purpose_;
   std::int64_t micro_batches_;
   Dims dims_;
   Program program_;
@@ -52,9 +55,10 @@ class StageAssembler {
   std::uint32_t barrier_ = kNone;  // a transfer that the next kernel must not pass
 };
 
-StageAssembler::StageAssembler(const Job& job, std::int32_t stage)
+StageAssembler::StageAssembler(const Job& job, std::int32_t stage, Purpose purpose)
     : job_(job),
       stage_(stage),
+      purpose_(purpose),
       micro_batches_(job.micro_batches()),
       dims_(job),
       emitter_(program_),
@@ -64,6 +68,7 @@ StageAssembler::StageAssembler(const Job& job, std::int32_t stage)
       ends_({emitter_, dims_, sync_}, job, parameters_, shapes_),
       gathered_(shapes_.size(), false) {
   program_.stage = stage;
+  program_.trains = purpose == Purpose::training;
 }
 
 int role_index(Role role) { return (role.first ? 1 : 0) + (role.last ? 2 : 0); }
@@ -72,9 +77,10 @@ int role_index(Role role) { return (role.first ? 1 : 0) + (role.last ? 2 : 0); }
 void StageAssembler::emit_chunks(const std::vector<Unit>& units) {
   instances_.resize(shapes_.size() * micro_batches_);
   std::vector<std::vector<std::int32_t>> order(shapes_.size());
+  const PassKind last = program_.trains ? PassKind::backward : PassKind::forward;
   for (const Unit& unit : units)
     for (const Pass& pass : unit)
-      if (pass.kind == PassKind::backward) order[pass.chunk].push_back(pass.micro_batch);
+      if (pass.kind == last) order[pass.chunk].push_back(pass.micro_batch);
   ChunkEmitter chunk_emitter(emitter_, dims_, parameters_, ends_.buffers(), sync_);
   for (std::size_t c = 0; c < shapes_.size(); ++c) {
     for (const std::int32_t mb : order[c]) {
@@ -217,13 +223,24 @@ void StageAssembler::decoupled_sends(const Unit& unit) {
                    pass.kind == PassKind::forward ? Stream::forward_out : Stream::backward_out);
 }
 
+// An evaluation keeps the order of the forward passes.
+std::vector<Unit> StageAssembler::units() const {
+  std::vector<Unit> all = pipeline_order({job_.schedule.pipeline, job_.parallel.pipeline,
+                                          job_.parallel.virtual_stages, micro_batches_},
+                                         stage_);
+  if (purpose_ == Purpose::training) return all;
+  for (Unit& unit : all)
+    std::erase_if(unit, [](const Pass& pass) { return pass.kind != PassKind::forward; });
+  std::erase_if(all, [](const Unit& unit) { return unit.empty(); });
+  return all;
+}
+
 Program StageAssembler::run() {
-  const std::vector<Unit> units = pipeline_order({job_.schedule.pipeline, job_.parallel.pipeline,
-                                                  job_.parallel.virtual_stages, micro_batches_},
-                                                 stage_);
-  const PassBody setup = ends_.setup();
+  const std::vector<Unit> units = this->units();
+  const PassBody setup = ends_.setup(purpose_);
   emit_chunks(units);
-  const PassBody finish = ends_.finish();
+  const PassBody finish =
+      purpose_ == Purpose::training ? ends_.finish() : ends_.finish_evaluation();
   number_buffers();
 
   stamp(setup, {PassKind::setup, 0, 0}, 0);
@@ -247,8 +264,8 @@ Program StageAssembler::run() {
 
 }  // namespace
 
-Program assemble_stage(const Job& job, std::int32_t stage) {
-  return StageAssembler(job, stage).run();
+Program assemble_stage(const Job& job, std::int32_t stage, Purpose purpose) {
+  return StageAssembler(job, stage, purpose).run();
 }
 
 }  // namespace trainyard

@@ -1,5 +1,7 @@
 #include "core/plan/stage_ends.h"
 
+#include <limits>
+
 namespace trainyard {
 
 StageEnds::StageEnds(const Shared& shared, const Job& job, const StageParameters& parameters,
@@ -58,7 +60,17 @@ void StageEnds::gather(std::int32_t bucket, std::uint32_t after) {
   sync_.gather(b, b.params, after);
 }
 
-PassBody StageEnds::setup() {
+void StageEnds::clear_gradients() {
+  for (std::size_t b = 0; b < parameters_.buckets.size(); ++b) {
+    const Bucket& bucket = parameters_.buckets[b];
+    const bool tied = static_cast<std::int32_t>(b) == parameters_.tied_bucket;
+    if (d_.zero < 2 || (d_.zero == 2 && tied)) sync_.zero(bucket, bucket.grads);
+    if (d_.zero == 3 && job_.micro_batches() > 1)
+      e_.kernel(per_parameter(KernelKind::zero, bucket.stepped, 0, 4), {writes(bucket.grad_shard)});
+  }
+}
+
+PassBody StageEnds::setup(Purpose purpose) {
   PassBody body;
   e_.use_body(body);
   if (job_.software.garbage_collection_ms > 0) {
@@ -77,13 +89,7 @@ PassBody StageEnds::setup() {
   if (d_.overlap.prefetch) gather_first();
   load_data();
   gather_first();
-  for (std::size_t b = 0; b < parameters_.buckets.size(); ++b) {
-    const Bucket& bucket = parameters_.buckets[b];
-    const bool tied = static_cast<std::int32_t>(b) == parameters_.tied_bucket;
-    if (d_.zero < 2 || (d_.zero == 2 && tied)) sync_.zero(bucket, bucket.grads);
-    if (d_.zero == 3 && job_.micro_batches() > 1)
-      e_.kernel(per_parameter(KernelKind::zero, bucket.stepped, 0, 4), {writes(bucket.grad_shard)});
-  }
+  if (purpose == Purpose::training) clear_gradients();
   if (heads_) e_.kernel(per_parameter(KernelKind::zero, 2, 0, 4), {writes(buffers_.loss)});
   return body;
 }
@@ -94,6 +100,19 @@ PassBody StageEnds::gather_before_forward(std::int32_t chunk) {
   e_.use_body(body);
   const auto& buckets = parameters_.chunks[chunk].buckets;
   for (auto b = buckets.rbegin(); b != buckets.rend(); ++b) gather(*b, kNone);
+  return body;
+}
+
+void StageEnds::reduce_loss() {
+  if (heads_ && d_.data > 1)
+    e_.collective({Op::all_reduce, Group::data, Stream::data}, e_.size(buffers_.loss),
+                  {updates(buffers_.loss)});
+}
+
+PassBody StageEnds::finish_evaluation() {
+  PassBody body;
+  e_.use_body(body);
+  reduce_loss();
   return body;
 }
 
@@ -108,10 +127,13 @@ PassBody StageEnds::finish() {
     for (auto chunk = parameters_.chunks.rbegin(); chunk != parameters_.chunks.rend(); ++chunk)
       for (const std::int32_t bucket : chunk->buckets) reduce(bucket, kPrevious);
   if (parameters_.tied_bucket >= 0 && d_.zero < 3) reduce(parameters_.tied_bucket, kPrevious);
-  if (heads_ && d_.data > 1)
-    e_.collective({Op::all_reduce, Group::data, Stream::data}, e_.size(buffers_.loss),
-                  {updates(buffers_.loss)});
-  sync_.step(parameters_.buckets, job_.training.clip);
+  reduce_loss();
+  // Half precision needs the norm to see gradients overflow, clipped or not.
+  const bool overflows = job_.training.precision == Precision::fp16;
+  const double limit = job_.training.clip > 0 || !overflows
+                           ? job_.training.clip
+                           : std::numeric_limits<double>::infinity();
+  sync_.step(parameters_.buckets, limit);
   if ((d_.zero == 1 || d_.zero == 2) && !d_.overlap.data)
     for (std::size_t b = 0; b < parameters_.buckets.size(); ++b)
       sync_.gather(parameters_.buckets[b], parameters_.buckets[b].params, kNone);

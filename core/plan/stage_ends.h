@@ -1,5 +1,6 @@
 #pragma once
 #include "core/plan/chunk.h"
+#include "core/plan/stage.h"
 
 namespace trainyard {
 
@@ -18,14 +19,18 @@ class StageEnds {
   const StageBuffers& buffers() const { return buffers_; }
   // Training data, cleared gradients; with overlap.prefetch the first parameters are gathered
   // while data loads.
-  PassBody setup();
+  PassBody setup(Purpose purpose);
   // The parameters of a chunk, gathered just before its first forward pass (overlap.data).
   PassBody gather_before_forward(std::int32_t chunk);
   // Reductions that did not overlap, loss, norm, optimizer, and gathers that will not overlap.
   PassBody finish();
+  // The loss alone.
+  PassBody finish_evaluation();
 
  private:
   void load_data();
+  void clear_gradients();
+  void reduce_loss();
   void gather(std::int32_t bucket, std::uint32_t after);
   bool gathers_early() const;
 

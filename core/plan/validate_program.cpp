@@ -22,6 +22,7 @@ class StructureCheck {
 
   void run() {
     for (std::uint32_t b = 0; b < program_.buffers.size(); ++b) check_buffer(b);
+    if (violations_.empty()) check_partitions();
     if (!violations_.empty()) return;  // instructions are printed with their buffers
     for (std::uint32_t i = 0; i < program_.code.size(); ++i) check_instr(i);
   }
@@ -49,6 +50,40 @@ class StructureCheck {
     if (spec.view_offset.value < 0 || spec.view_offset.value + extent * size_of(type.dtype) >
                                           program_.buffer_size(spec.parent).value)
       add("the view reaches beyond its parent");
+  }
+
+  // Columns, or elements of a view without gaps, counted from the parent's start.
+  struct Extent {
+    std::int64_t first, end;
+  };
+  Extent extent(const BufferSpec& view) const {
+    const BufferType& type = program_.buffer_types[view.type];
+    const std::int64_t start = view.view_offset.value / size_of(type.dtype);
+    if (view.row_stride == 0 || view.row_stride == type.local[1])
+      return {start, start + type.local[0] * type.local[1]};
+    const std::int64_t column = start % view.row_stride;
+    return {column, column + type.local[1]};
+  }
+
+  // Views that count as disjoint are: what orders accesses relies on it.
+  void check_partitions() {
+    std::vector<std::uint32_t> latest(program_.buffers.size(), kNone), earlier(latest);
+    for (std::uint32_t b = 0; b < program_.buffers.size(); ++b) {
+      const BufferSpec& view = program_.buffers[b];
+      if (view.parent == kNone) continue;
+      const Extent own = extent(view);
+      for (std::uint32_t v = latest[view.parent]; v != kNone; v = earlier[v]) {
+        const BufferSpec& other = program_.buffers[v];
+        if (other.partition != view.partition || other.part == view.part) continue;
+        const auto [first, end] = extent(other);
+        if (own.first < end && first < own.end)
+          violations_.push_back(
+              fmt::format("stage {}, buffer {}: {} overlaps {}, another part of one partition",
+                          program_.stage, b, buffer_text(program_, b), buffer_text(program_, v)));
+      }
+      earlier[b] = latest[view.parent];
+      latest[view.parent] = b;
+    }
   }
 
   void check_instr(std::uint32_t i) {
@@ -149,7 +184,7 @@ void check_passes(const Program& program, Violations& violations) {
     any_weight_grad |= pass.kind == PassKind::weight_grad;
   }
   for (const auto& [work, passes] : by_work) {
-    const int kinds = any_weight_grad ? kKinds : kKinds - 1;
+    const int kinds = !program.trains ? 1 : any_weight_grad ? kKinds : kKinds - 1;
     for (int kind = 0; kind < kinds; ++kind) {
       if (passes[kind] == kNone) {
         const Pass missing{static_cast<PassKind>(kind), work.first, work.second};

@@ -19,7 +19,7 @@ std::string where(const Program& program, std::uint32_t instr);
 void check_structure(const Program& program, Violations& violations);
 
 // Each (chunk, micro-batch) passes forward and backward once, in that order, and then, if any
-// does, weight_grad.
+// does, weight_grad; forward alone in an evaluation.
 void check_passes(const Program& program, Violations& violations);
 
 // Conflicting accesses are ordered by `order`, and transient buffers written before read.

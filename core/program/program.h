@@ -132,6 +132,7 @@ struct Pass {
 // What one stage's ranks execute in one step.
 struct Program {
   std::int32_t stage = 0;
+  bool trains = true;  // false: forward passes alone, of an evaluation
   std::vector<Instr> code;
   std::vector<Operand> operands;
   std::vector<KernelSpec> kernels;

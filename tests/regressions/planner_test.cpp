@@ -3,6 +3,8 @@
 #include "core/memory/memory_plan.h"
 #include "core/plan/plan.h"
 #include "core/plan/stage.h"
+#include "core/program/accesses.h"
+#include "core/program/happens_before.h"
 #include "tests/core/plan/jobs.h"
 
 namespace trainyard {
@@ -32,6 +34,41 @@ TEST(PlannerRegressions, AnEmbeddingStageHasNoWeightGradientPasses) {
     for (const Pass& pass : set.by_stage[0]->passes)
       EXPECT_NE(pass.kind, PassKind::weight_grad) << overlap;
   }
+}
+
+// Losses drifted apart with tensor and data parallelism, sequence shards and overlap "data": the
+// sum of the replicated gradients over the tensor ranks did not wait for the norms' backward
+// kernels, since its view of the bucket counted as disjoint from the tensors'.
+TEST(PlannerRegressions, ReplicatedGradientsAreSummedAfterTheyAreComputed) {
+  Job job = small_job(2, 1, 2, 2);
+  job.parallel.sequence = true;
+  job.parallel.zero = 2;
+  job.schedule.overlap.data = true;
+  const ProgramSet set = plan(job);
+  const Program& program = *set.by_stage[0];
+  const HappensBefore order(program);
+  const auto buffer_name = [&](const Operand& operand) {
+    return program.buffer_types[program.buffers[operand.buffer].type].name;
+  };
+  int sums = 0;
+  for (std::uint32_t i = 0; i < program.code.size(); ++i) {
+    const Operand sum = operands_of(program, program.code[i]).front();
+    if (program.code[i].op != Op::all_reduce || buffer_name(sum) != "replicated_grads") continue;
+    ++sums;
+    int writers = 0;
+    for (std::uint32_t k = 0; k < i; ++k) {
+      const Instr& kernel = program.code[k];
+      if (kernel.op != Op::kernel) continue;
+      for (const Operand& operand : operands_of(program, kernel)) {
+        if (root_of(program, operand.buffer) != root_of(program, sum.buffer)) continue;
+        if (!operand.writes() || buffer_name(operand).find("norm") == std::string::npos) continue;
+        ++writers;
+        EXPECT_TRUE(order.ordered(k, i)) << k << " and " << i;
+      }
+    }
+    EXPECT_GT(writers, 0) << i;
+  }
+  EXPECT_GT(sums, 0);
 }
 
 // memory_use() crashed on a persistent buffer that no instruction uses.
