@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "backends/common/file_writer.h"
@@ -210,20 +211,28 @@ void write_safetensors(FileWriter& file, std::span<const SafetensorsSource> tens
       file.write({t.data + row * t.stride_bytes, static_cast<std::size_t>(t.row_bytes)});
 }
 
+void read_floats(const SafetensorsFile& file, const SafetensorsEntry& entry, std::int64_t first,
+                 std::span<float> out) {
+  check(first >= 0 && first + static_cast<std::int64_t>(out.size()) <= entry.elements(),
+        "elements {} + {} of {}", first, out.size(), entry.elements());
+  const std::byte* at = entry.bytes.data() + first * safetensors_element_size(entry.dtype);
+  if (entry.dtype == "F32") {
+    std::memcpy(out.data(), at, out.size_bytes());
+  } else if (entry.dtype == "BF16") {
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = std::bit_cast<float>(std::uint32_t{load_as<std::uint16_t>(at + 2 * i)} << 16);
+  } else if (entry.dtype == "F16") {
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = half_to_float(load_as<std::uint16_t>(at + 2 * i));
+  } else {
+    throw ConfigError(fmt::format("{}: tensor \"{}\" is {}, expected F32, BF16 or F16",
+                                  file.path().string(), entry.name, entry.dtype));
+  }
+}
+
 std::vector<float> to_floats(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   std::vector<float> values(static_cast<std::size_t>(entry.elements()));
-  const std::byte* at = entry.bytes.data();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (entry.dtype == "F32")
-      values[i] = load_as<float>(at + 4 * i);
-    else if (entry.dtype == "BF16")
-      values[i] = std::bit_cast<float>(std::uint32_t{load_as<std::uint16_t>(at + 2 * i)} << 16);
-    else if (entry.dtype == "F16")
-      values[i] = half_to_float(load_as<std::uint16_t>(at + 2 * i));
-    else
-      throw ConfigError(fmt::format("{}: tensor \"{}\" is {}, expected F32, BF16 or F16",
-                                    file.path().string(), entry.name, entry.dtype));
-  }
+  read_floats(file, entry, 0, values);
   return values;
 }
 

@@ -68,7 +68,10 @@ class FileWriter;
 void write_safetensors(FileWriter& file, std::span<const SafetensorsSource> tensors,
                        const std::map<std::string, std::string>& metadata);
 
-// Elements of an F32, BF16 or F16 tensor as fp32, all of them. Throws ConfigError for other types.
+// Elements `first` … of an F32, BF16 or F16 tensor as fp32. Throws ConfigError for other types.
+void read_floats(const SafetensorsFile& file, const SafetensorsEntry& entry, std::int64_t first,
+                 std::span<float> out);
+// All of them.
 std::vector<float> to_floats(const SafetensorsFile& file, const SafetensorsEntry& entry);
 
 }  // namespace trainyard

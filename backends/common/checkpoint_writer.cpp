@@ -1,0 +1,144 @@
+#include "backends/common/checkpoint_writer.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "backends/common/checkpoint_pieces.h"
+#include "backends/common/file_writer.h"
+#include "backends/common/mapped_file.h"
+#include "backends/common/safetensors.h"
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kLook{20};
+
+std::string shard_name(std::int32_t rank) { return fmt::format("rank-{:05}.safetensors", rank); }
+// A rank's word to rank 0 that its shard is on the disk, or why it is not.
+std::string word_name(std::int32_t rank) { return fmt::format("rank-{:05}.json", rank); }
+
+SafetensorsSource source_of(const CheckpointPiece& piece) {
+  const Rectangle& r = piece.rectangle;
+  constexpr std::int64_t kElement = sizeof(float);
+  return {piece_name(r, piece.part),
+          DType::fp32,
+          {r.rows, r.columns},
+          reinterpret_cast<const std::byte*>(piece.flat.data() + r.offset),
+          r.rows,
+          r.columns * kElement,
+          r.row_stride * kElement};
+}
+
+void write_text(const fs::path& path, const std::string& text) {
+  FileWriter file(path, Durability::synced);
+  file.write(text);
+  file.close();
+}
+
+void write_shard(const fs::path& folder, std::int32_t rank,
+                 const std::vector<CheckpointPiece>& pieces) {
+  std::vector<SafetensorsSource> sources;
+  sources.reserve(pieces.size());
+  for (const CheckpointPiece& piece : pieces) sources.push_back(source_of(piece));
+  FileWriter file(folder / shard_name(rank), Durability::synced);
+  write_safetensors(file, sources, {});
+  file.close();
+  const Json word = {{"bytes", file.size()}, {"hash", file.hash()}};
+  write_text(folder / word_name(rank), word.dump());
+}
+
+ShardRecord record_of(const fs::path& folder, std::int32_t rank) {
+  const MappedFile file(folder / word_name(rank));
+  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+  const Json word = Json::parse(text, text + file.size());
+  if (word.contains("problem"))
+    throw std::runtime_error(fmt::format("rank {}: {}", rank, word["problem"].get<std::string>()));
+  return {shard_name(rank), word.at("bytes").get<std::int64_t>(),
+          word.at("hash").get<std::uint64_t>()};
+}
+
+// The ranks' words, in rank order, once all of them are there.
+std::vector<ShardRecord> collect(const fs::path& folder, const CheckpointOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.patience;
+  std::vector<ShardRecord> records;
+  while (true) {
+    for (auto rank = static_cast<std::int32_t>(records.size());
+         rank < options.ranks && fs::exists(folder / word_name(rank)); ++rank)
+      records.push_back(record_of(folder, rank));
+    if (static_cast<std::int32_t>(records.size()) == options.ranks) return records;
+    if (std::chrono::steady_clock::now() >= deadline) break;
+    std::this_thread::sleep_for(kLook);
+  }
+  std::vector<std::int32_t> missing;
+  for (std::int32_t rank = 0; rank < options.ranks; ++rank)
+    if (!fs::exists(folder / word_name(rank))) missing.push_back(rank);
+  throw std::runtime_error(fmt::format("no shard of rank {} came within {} ms",
+                                       fmt::join(missing, ", "), options.patience.count()));
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(CheckpointOptions options)
+    : options_(std::move(options)), store_(options_.root) {
+  check(!options_.attempt.empty() && options_.rank < options_.ranks, "attempt {} of rank {} of {}",
+        options_.attempt, options_.rank, options_.ranks);
+  if (options_.rank == 0) store_.prepare();
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointWriter::start(CheckpointManifest manifest, std::vector<CheckpointPiece> pieces) {
+  check(!thread_.joinable(), "a checkpoint is started before the last was waited for");
+  problem_.clear();
+  busy_ = true;
+  thread_ = std::thread([this, manifest = std::move(manifest), pieces = std::move(pieces)] {
+    write(manifest, pieces);
+    busy_ = false;
+  });
+}
+
+std::string CheckpointWriter::wait() {
+  if (thread_.joinable()) thread_.join();
+  return problem_;
+}
+
+void CheckpointWriter::write(CheckpointManifest manifest,
+                             const std::vector<CheckpointPiece>& pieces) {
+  const fs::path folder = store_.unfinished_folder(manifest.step, options_.attempt);
+  try {
+    fs::create_directories(folder);
+    write_shard(folder, options_.rank, pieces);
+    if (options_.rank == 0) finish(std::move(manifest), folder);
+  } catch (const std::exception& error) {
+    problem_ =
+        fmt::format("the checkpoint of step {} was not written: {}", manifest.step, error.what());
+    std::error_code ignored;
+    if (options_.rank == 0) {
+      fs::remove_all(folder, ignored);
+      return;
+    }
+    fs::remove(folder / shard_name(options_.rank), ignored);
+    try {
+      write_text(folder / word_name(options_.rank), Json{{"problem", error.what()}}.dump());
+    } catch (const std::exception&) {
+      // Rank 0 will find this rank's word missing.
+    }
+  }
+}
+
+void CheckpointWriter::finish(CheckpointManifest manifest, const fs::path& folder) {
+  manifest.shards = collect(folder, options_);
+  for (std::int32_t rank = 0; rank < options_.ranks; ++rank) fs::remove(folder / word_name(rank));
+  write_text(folder / kManifestFile, manifest_text(manifest));
+  sync_directory(folder);
+  store_.publish(manifest.step, folder);
+  store_.prune(options_.keep, options_.keep_best);
+}
+
+}  // namespace trainyard
