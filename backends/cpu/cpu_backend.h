@@ -1,12 +1,12 @@
 #pragma once
 #include <memory>
 
-#include "core/config/job.h"
-#include "core/engine/backend.h"
+#include "backends/common/real_backend.h"
 
 namespace trainyard {
 
-// Runs one rank's programs on this machine's processor. Throws ConfigError in a build without it.
-std::unique_ptr<Backend> make_cpu_backend(const Job& job);
+// Runs one rank's programs on this machine's processor, a thread a stream. Throws ConfigError in a
+// build without it.
+std::unique_ptr<RealBackend> make_cpu_backend(const Job& job, const RealBackendOptions& options);
 
 }  // namespace trainyard

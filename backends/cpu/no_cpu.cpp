@@ -3,9 +3,9 @@
 
 namespace trainyard {
 
-std::unique_ptr<Backend> make_cpu_backend(const Job&) {
+std::unique_ptr<RealBackend> make_cpu_backend(const Job&, const RealBackendOptions&) {
   throw ConfigError(
-      "this build has no CPU backend; configure with -DTRAINYARD_CPU=ON (needs Eigen)");
+      "this build has no CPU backend; configure with -DTRAINYARD_CPU=ON (needs Eigen and Gloo)");
 }
 
 }  // namespace trainyard

@@ -18,12 +18,32 @@ enum class Outcome : std::uint8_t { done, fault, timeout };
 struct StepReport {
   Outcome outcome = Outcome::done;
   Time elapsed;
-  double loss = std::numeric_limits<double>::quiet_NaN();  // NaN where no mathematics is done
-  std::string message;  // who waits for whom, on which instruction, unless done
+  // NaN where no mathematics is done, or on another rank. The mean over valid targets, and the norm
+  // of all gradients before clipping.
+  double loss = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t targets = 0;  // that the loss is the mean of
+  double gradient_norm = std::numeric_limits<double>::quiet_NaN();
+  bool skipped = false;  // gradients overflowed (fp16); no weight was changed
+  std::string message;   // who waits for whom, on which instruction, unless done
 };
 
+// Where a rank's rows of tokens come from.
+class BatchFeed {
+ public:
+  virtual ~BatchFeed() = default;
+  // This rank's rows of step `step`, [rows, sequence + 1], micro-batch after micro-batch; valid
+  // until a later step is asked for that is more than one further. Steps are asked for in order.
+  virtual std::span<const std::int32_t> batch(std::int64_t step) = 0;
+};
+
+// What a step is told beside its program. The simulator reads the step alone.
 struct StepInputs {
   std::int64_t step = 0;
+  BatchFeed* feed = nullptr;      // for programs that load tokens
+  std::int64_t valid_tokens = 1;  // targets of the global batch that count
+  std::int64_t update = 1;        // updates of the weights, with this one
+  double learning_rate = 0;
+  double loss_scale = 1;
 };
 
 // Where programs run. A backend owns one rank when it is real, all of them when it is simulated;

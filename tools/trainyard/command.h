@@ -12,6 +12,9 @@ using Action = std::function<int()>;
 void add_sim(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
+void add_train(CLI::App& app, Action& action);
+void add_data(CLI::App& app, Action& action);
+void add_convert(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);
 void add_version(CLI::App& app, Action& action);
 

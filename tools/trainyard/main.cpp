@@ -15,6 +15,9 @@ int run(int argc, char** argv) {
   add_sim(app, action);
   add_plan(app, action);
   add_sweep(app, action);
+  add_train(app, action);
+  add_data(app, action);
+  add_convert(app, action);
   add_schema(app, action);
   add_version(app, action);
   try {

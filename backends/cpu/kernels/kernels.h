@@ -60,7 +60,7 @@ struct KernelContext {
   // Tensors of the flat operand in the order of the bucket; empty: one tensor with all elements.
   std::span<const FlatTensor> tensors;
 
-  Workers* workers = nullptr;  // share the loops; null: the calling thread does all
+  KernelWorkers* workers = nullptr;  // share the loops; null: the calling thread does all
 };
 
 // Runs one kernel of kernel_table() on its operands in the table's order. Storage is fp32, bf16 or

@@ -2,11 +2,11 @@
 
 namespace trainyard {
 
-Workers::Workers(int threads) {
+KernelWorkers::KernelWorkers(int threads) {
   for (int i = 1; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
-Workers::~Workers() {
+KernelWorkers::~KernelWorkers() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -15,7 +15,7 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Workers::take(std::unique_lock<std::mutex>& lock) {
+void KernelWorkers::take(std::unique_lock<std::mutex>& lock) {
   while (next_ < size_) {
     const std::int64_t index = next_++;
     ++running_;
@@ -26,7 +26,7 @@ void Workers::take(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-void Workers::work() {
+void KernelWorkers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     started_.wait(lock, [this] { return stop_ || next_ < size_; });
@@ -36,7 +36,7 @@ void Workers::work() {
   }
 }
 
-void Workers::run(std::int64_t n, const std::function<void(std::int64_t)>& body) {
+void KernelWorkers::run(std::int64_t n, const std::function<void(std::int64_t)>& body) {
   if (threads_.empty() || n == 1) {
     for (std::int64_t i = 0; i < n; ++i) body(i);
     return;

@@ -9,13 +9,13 @@
 namespace trainyard {
 
 // Threads that share loops with the thread that calls them.
-class Workers {
+class KernelWorkers {
  public:
   // `threads` with the caller, so 1 starts none.
-  explicit Workers(int threads);
-  ~Workers();
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  explicit KernelWorkers(int threads);
+  ~KernelWorkers();
+  KernelWorkers(const KernelWorkers&) = delete;
+  KernelWorkers& operator=(const KernelWorkers&) = delete;
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 

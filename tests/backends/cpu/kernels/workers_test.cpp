@@ -10,7 +10,7 @@ namespace {
 using K = KernelKind;
 
 TEST(ThreadWorkers, EveryIndexIsTakenOnceInEachOfManyLoops) {
-  Workers workers(4);
+  KernelWorkers workers(4);
   EXPECT_EQ(workers.threads(), 4);
   for (std::int64_t n = 0; n < 200; ++n) {
     std::vector<std::atomic<int>> taken(static_cast<std::size_t>(n));
@@ -21,7 +21,7 @@ TEST(ThreadWorkers, EveryIndexIsTakenOnceInEachOfManyLoops) {
 
 // Several tiles, column blocks and heads; the results agree bit for bit with one thread's.
 TEST(ThreadWorkers, ResultsDoNotDependOnTheNumberOfThreads) {
-  const auto results = [](Workers* workers) {
+  const auto results = [](KernelWorkers* workers) {
     KernelContext context;
     context.workers = workers;
     context.tokens = context.sequence = 200;
@@ -48,7 +48,7 @@ TEST(ThreadWorkers, ResultsDoNotDependOnTheNumberOfThreads) {
   };
   const auto alone = results(nullptr);
   for (const int threads : {2, 3}) {
-    Workers workers(threads);
+    KernelWorkers workers(threads);
     EXPECT_EQ(results(&workers), alone);
   }
 }

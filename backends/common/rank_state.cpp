@@ -1,0 +1,150 @@
+#include "backends/common/rank_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "backends/common/number_formats.h"
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+void write_numbers(std::span<const float> values, DType dtype, std::span<std::byte> to) {
+  check(to.size() == values.size() * static_cast<std::size_t>(size_of(dtype)),
+        "{} values for {} bytes of {}", values.size(), to.size(), dtype_name(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::fp32) {
+      std::memcpy(&to[4 * i], &values[i], 4);
+    } else {
+      const std::uint16_t bits = dtype == DType::bf16 ? to_bf16(values[i]) : to_fp16(values[i]);
+      std::memcpy(&to[2 * i], &bits, 2);
+    }
+  }
+}
+
+std::vector<float> read_numbers(std::span<const std::byte> from, DType dtype) {
+  std::vector<float> values(from.size() / static_cast<std::size_t>(size_of(dtype)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::fp32) {
+      std::memcpy(&values[i], &from[4 * i], 4);
+    } else {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, &from[2 * i], 2);
+      values[i] = dtype == DType::bf16 ? from_bf16(bits) : from_fp16(bits);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+RankState::RankState(const Job& job, const Program& program, const Coord& coord,
+                     std::span<std::byte> memory)
+    : program_(program),
+      coord_(coord),
+      memory_(memory),
+      layouts_(bucket_layouts(job, coord[Axis::pipeline], coord[Axis::tensor])),
+      to_save_(pieces_to_save(job, coord)) {
+  for (const BucketLayout& layout : layouts_) {
+    const auto flat = [&](const char* what) {
+      return find(fmt::format("{}.{}", layout.name, what));
+    };
+    buckets_.push_back(
+        {flat("params"), flat("param_shard"), flat("master"), flat("moment1"), flat("moment2")});
+  }
+}
+
+RankState::Flat RankState::find(const std::string& name) const {
+  for (const BufferSpec& spec : program_.buffers) {
+    const BufferType& type = program_.buffer_types[spec.type];
+    if (type.name != name || spec.parent != kNone) continue;
+    if (!type.persistent) return {};
+    check(spec.offset.value >= 0, "{} has no place in memory", name);
+    return {memory_.subspan(static_cast<std::size_t>(spec.offset.value),
+                            static_cast<std::size_t>(type.size().value)),
+            type.dtype};
+  }
+  return {};
+}
+
+ElementRange RankState::stepped(std::size_t bucket) const {
+  return stepped_range(layouts_[bucket], coord_[Axis::data]);
+}
+
+// values_of(bucket, part): all elements of the bucket's flat buffer, padding zero.
+template <class Fill>
+void RankState::fill(const Fill& values_of) {
+  const auto put = [](const Flat& flat, std::span<const float> values) {
+    if (!flat.bytes.empty()) write_numbers(values, flat.dtype, flat.bytes);
+  };
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const auto [first, count] = stepped(b);
+    const auto share = [&](const std::vector<float>& all) {
+      return std::span(all).subspan(static_cast<std::size_t>(first),
+                                    static_cast<std::size_t>(count));
+    };
+    const std::vector<float> weights = values_of(layouts_[b], kCheckpointParts[0]);
+    put(buckets_[b].params, weights);
+    put(buckets_[b].param_shard, share(weights));
+    put(buckets_[b].master, share(weights));
+    put(buckets_[b].moment1, share(values_of(layouts_[b], kCheckpointParts[1])));
+    put(buckets_[b].moment2, share(values_of(layouts_[b], kCheckpointParts[2])));
+  }
+}
+
+void RankState::start(const InitialWeights& weights) {
+  fill([&](const BucketLayout& layout, std::string_view part) {
+    std::vector<float> values(static_cast<std::size_t>(layout.elements));
+    if (part.empty())
+      for (const HeldRectangle& r : layout.rectangles) weights.fill(r, values);
+    return values;
+  });
+}
+
+void RankState::load(const CheckpointReader& reader, bool moments) {
+  fill([&](const BucketLayout& layout, std::string_view part) {
+    std::vector<float> values(static_cast<std::size_t>(layout.elements));
+    if (part.empty() || moments)
+      for (const HeldRectangle& r : layout.rectangles) reader.read(r, std::string(part), values);
+    return values;
+  });
+}
+
+std::vector<CheckpointPiece> RankState::save() {
+  std::vector<CheckpointPiece> pieces;
+  copies_.clear();
+  copies_.reserve(kCheckpointParts.size() * to_save_.size());
+  for (const BucketPieces& of : to_save_) {
+    const auto b = static_cast<std::size_t>(of.bucket);
+    const Bucket& bucket = buckets_[b];
+    const auto [first, count] = stepped(b);
+    Flat weights = !bucket.master.bytes.empty()        ? bucket.master
+                   : !bucket.param_shard.bytes.empty() ? bucket.param_shard
+                                                       : bucket.params;
+    const std::array<Flat, 3> parts{weights, bucket.moment1, bucket.moment2};
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+      check(!parts[p].bytes.empty(), "bucket {} keeps nothing for part {}", layouts_[b].name, p);
+      copies_.push_back(read_numbers(parts[p].bytes, parts[p].dtype));
+      check(static_cast<std::int64_t>(copies_.back().size()) == count,
+            "{} elements of bucket {} are stepped, {} are kept", count, layouts_[b].name,
+            copies_.back().size());
+      for (const Rectangle& r : of.rectangles)
+        pieces.push_back({r, kCheckpointParts[p], copies_.back()});
+    }
+  }
+  return pieces;
+}
+
+std::vector<std::vector<float>> RankState::parameters() const {
+  std::vector<std::vector<float>> all;
+  for (const Bucket& bucket : buckets_) {
+    const Flat& flat = bucket.params.bytes.empty() ? bucket.param_shard : bucket.params;
+    all.push_back(read_numbers(flat.bytes, flat.dtype));
+  }
+  return all;
+}
+
+}  // namespace trainyard

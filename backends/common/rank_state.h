@@ -1,0 +1,60 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/common/checkpoint_reader.h"
+#include "backends/common/checkpoint_writer.h"
+#include "core/checkpoint/shard_map.h"
+#include "core/config/job.h"
+#include "core/model/initial_weights.h"
+#include "core/plan/parameter_layout.h"
+#include "core/program/program.h"
+
+namespace trainyard {
+
+// The parameters and optimizer state of one rank, where its program keeps them in memory.
+class RankState {
+ public:
+  // `memory` holds the program's persistent buffers and outlives this.
+  RankState(const Job& job, const Program& program, const Coord& coord,
+            std::span<std::byte> memory);
+
+  // Parameters as `weights` has them, moments and padding zero.
+  void start(const InitialWeights& weights);
+  // The state that any layout of the same model saved. `moments`: false for a checkpoint without.
+  void load(const CheckpointReader& reader, bool moments);
+
+  // What this rank contributes to a checkpoint, in buffers of this object that stay as they are
+  // until the next call. fp32; weights from the master copy where there is one.
+  std::vector<CheckpointPiece> save();
+
+  // All values of the rank's parameters as the forward pass reads them, bucket by bucket.
+  std::vector<std::vector<float>> parameters() const;
+  const std::vector<BucketLayout>& buckets() const { return layouts_; }
+
+ private:
+  // A flat buffer of the program; no bytes where the program has none that persists.
+  struct Flat {
+    std::span<std::byte> bytes;
+    DType dtype = DType::fp32;
+  };
+  struct Bucket {
+    Flat params, param_shard, master, moment1, moment2;
+  };
+  Flat find(const std::string& name) const;
+  template <class Fill>
+  void fill(const Fill& values_of);
+  ElementRange stepped(std::size_t bucket) const;
+
+  const Program& program_;
+  Coord coord_;
+  std::span<std::byte> memory_;
+  std::vector<BucketLayout> layouts_;
+  std::vector<Bucket> buckets_;
+  std::vector<BucketPieces> to_save_;
+  std::vector<std::vector<float>> copies_;  // of to_save_, three parts each
+};
+
+}  // namespace trainyard

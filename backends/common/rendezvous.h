@@ -1,0 +1,26 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backends/common/store.h"
+#include "core/types.h"
+
+namespace trainyard {
+
+// What tells hosts apart, containers and network namespaces of one machine included.
+std::string host_identity();
+
+// What a rank says of itself when it comes.
+struct Arrival {
+  std::string host;
+  std::string program;  // hash of the programs it is about to run
+};
+
+// Waits for all `ranks` of a run and returns what each said. Throws std::runtime_error that names
+// every rank that did not come within `timeout`.
+std::vector<Arrival> meet(Store& store, RankId rank, std::int32_t ranks, const Arrival& own,
+                          std::chrono::milliseconds timeout);
+
+}  // namespace trainyard

@@ -1,0 +1,237 @@
+#include "backends/common/training_run.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "backends/common/batch_feeds.h"
+#include "backends/common/rank_state.h"
+#include "backends/common/run_checkpoints.h"
+#include "backends/common/training_setup.h"
+#include "core/engine/learning_rate.h"
+#include "core/engine/loss_scaler.h"
+#include "core/engine/step_loop.h"
+#include "core/error.h"
+#include "core/report/throughput.h"
+
+namespace trainyard {
+namespace {
+
+class TrainingRun {
+ public:
+  TrainingRun(const Job& job, const TrainingOptions& options, RunObserver* observer);
+  void run();
+
+ private:
+  // What ranks tell each other after each step.
+  struct Shared {
+    double loss = 0, targets = 0, next_targets = 0;
+  };
+  void start_state();
+  std::int64_t step();
+  StepReport run(const ProgramSet& programs, const StepInputs& inputs);
+  Shared share(const StepReport& report, std::int64_t next_step);
+  void judge(const StepReport& report, double loss);
+  double evaluate();
+  void maintain();
+  RunFacts facts() const;
+  SamplerState samples_after(std::int64_t steps) const;
+  bool speaks_for_replica() const;  // one rank of each data rank's last stage
+
+  const Job& job_;
+  const TrainingOptions& options_;
+  RunObserver* observer_;
+  const Mesh mesh_;
+  const Coord coord_;
+  const Plans plans_;
+  const std::int64_t total_;
+  const Dataset dataset_;
+  const Surroundings around_;
+  std::unique_ptr<RealBackend> backend_;
+  RankState state_;
+  TrainingFeed feed_;
+  RunCheckpoints checkpoints_;
+  LossScaler scaler_;
+  RunProgress progress_;
+  std::int64_t next_targets_ = 0;  // of the next step's global batch
+  std::optional<double> validation_loss_;
+  Time last_end_, last_waited_;
+};
+
+TrainingRun::TrainingRun(const Job& job, const TrainingOptions& options, RunObserver* observer)
+    : job_(job),
+      options_(options),
+      observer_(observer),
+      mesh_(job.mesh()),
+      coord_(mesh_.coord(options.rank)),
+      plans_(make_plans(job)),
+      total_(total_steps(job)),
+      dataset_(open_dataset(job)),
+      around_(meet_others(job, options, plans_)),
+      backend_(options.make_backend(
+          job, backend_options(job, options, around_, plans_.memory(coord_[Axis::pipeline])))),
+      state_(job, *plans_.training.by_stage[coord_[Axis::pipeline]], coord_, backend_->memory()),
+      feed_(job, dataset_, options.rank, around_.node, options.store),
+      checkpoints_(job, options, plans_.training.hash),
+      scaler_(job.optimization) {
+  backend_->connect(mesh_);
+  start_state();
+}
+
+SamplerState TrainingRun::samples_after(std::int64_t steps) const {
+  SamplerState state{job_.seed, dataset_.samples(Split::training), 0, 0};
+  skip_samples(state, steps * job_.batch.global_sequences);
+  return state;
+}
+
+void TrainingRun::start_state() {
+  progress_ = checkpoints_.start(state_, samples_after(0));
+  if (job_.training.precision == Precision::fp16 && progress_.loss_scale.scale > 0)
+    scaler_ = LossScaler(job_.optimization, progress_.loss_scale);
+  feed_.start(progress_.steps, progress_.data);
+  next_targets_ = static_cast<std::int64_t>(share({}, progress_.steps).next_targets);
+  last_end_ = backend_->now();
+}
+
+bool TrainingRun::speaks_for_replica() const {
+  return coord_[Axis::pipeline] == mesh_.size(Axis::pipeline) - 1 && coord_[Axis::tensor] == 0;
+}
+
+// Sums what ranks have to tell: the loss is known to the last stage, the targets of the next batch
+// to those that read it.
+TrainingRun::Shared TrainingRun::share(const StepReport& report, std::int64_t next_step) {
+  std::array<double, 3> sums{};
+  if (speaks_for_replica()) {
+    if (coord_[Axis::data] == 0 && report.targets > 0) {
+      sums[0] = report.loss * static_cast<double>(report.targets);
+      sums[1] = static_cast<double>(report.targets);
+    }
+    if (next_step < total_)
+      sums[2] =
+          static_cast<double>(count_targets(feed_.batch(next_step), job_.batch.sequence_length));
+  }
+  backend_->sum_over_ranks(sums);
+  return {sums[1] > 0 ? sums[0] / sums[1] : 0, sums[1], sums[2]};
+}
+
+StepReport TrainingRun::run(const ProgramSet& programs, const StepInputs& inputs) {
+  const StepReport report = run_step(*backend_, programs, mesh_, inputs, kNever);
+  if (report.outcome != Outcome::done) throw std::runtime_error(report.message);
+  return report;
+}
+
+// A skipped step is usual in half precision; elsewhere numbers that are none end the run.
+void TrainingRun::judge(const StepReport& report, double loss) {
+  const std::int64_t number = progress_.steps + 1;
+  if (job_.training.precision == Precision::fp16) {
+    if (const std::string problem = scaler_.update(report.skipped); !problem.empty())
+      throw std::runtime_error(fmt::format("step {}: {}", number, problem));
+    if (report.skipped) return;
+  }
+  if (!std::isfinite(loss))
+    throw std::runtime_error(fmt::format("step {}: the loss is {}", number, loss));
+  if (report.skipped)
+    throw std::runtime_error(
+        fmt::format("step {}: the norm of the gradients is {}", number, report.gradient_norm));
+}
+
+std::int64_t TrainingRun::step() {
+  StepInputs inputs;
+  inputs.step = progress_.steps;
+  inputs.feed = &feed_;
+  inputs.valid_tokens = next_targets_;
+  inputs.update = progress_.updates + 1;
+  inputs.learning_rate = learning_rate(job_.optimization, total_, progress_.steps);
+  if (job_.training.precision == Precision::fp16) inputs.loss_scale = scaler_.scale();
+
+  const StepReport report = run(plans_.training, inputs);
+  const Shared shared = share(report, progress_.steps + 1);
+  judge(report, shared.loss);
+  ++progress_.steps;
+  if (!report.skipped) ++progress_.updates;
+  progress_.loss_scale = scaler_.state();
+  next_targets_ = static_cast<std::int64_t>(shared.next_targets);
+  if (observer_ != nullptr) {
+    const Time now = backend_->now(), waited = feed_.waited();
+    observer_->step({progress_.steps, shared.loss, report.gradient_norm, inputs.learning_rate,
+                     inputs.loss_scale, report.skipped, now - last_end_, waited - last_waited_,
+                     job_.batch.global_sequences * job_.batch.sequence_length});
+    last_end_ = now;
+    last_waited_ = waited;
+  }
+  return progress_.steps;
+}
+
+// Mean loss over the validation split, or as much of it as the job asks for.
+double TrainingRun::evaluate() {
+  const Time start = backend_->now();
+  std::int64_t sequences = dataset_.samples(Split::validation);
+  if (job_.running.evaluation_sequences > 0)
+    sequences = std::min(sequences, job_.running.evaluation_sequences);
+  ValidationFeed feed(job_, dataset_, coord_[Axis::data], sequences);
+  const std::int64_t batch = job_.batch.global_sequences;
+  std::array<double, 2> sums{};
+  for (std::int64_t i = 0; i * batch < sequences; ++i) {
+    StepInputs inputs;
+    inputs.step = i;
+    inputs.feed = &feed;
+    const StepReport report = run(plans_.evaluation, inputs);
+    if (!speaks_for_replica() || coord_[Axis::data] > 0) continue;
+    sums[0] += report.loss * static_cast<double>(report.targets);
+    sums[1] += static_cast<double>(report.targets);
+  }
+  backend_->sum_over_ranks(sums);
+  const double loss = sums[1] > 0 ? sums[0] / sums[1] : 0;
+  if (observer_ != nullptr)
+    observer_->evaluation({progress_.steps, loss, sequences, backend_->now() - start});
+  last_end_ = backend_->now();
+  return loss;
+}
+
+// What is due between steps.
+void TrainingRun::maintain() {
+  const auto due = [&](std::int64_t every) {
+    return progress_.steps == total_ || (every > 0 && progress_.steps % every == 0);
+  };
+  if (!plans_.evaluation.by_stage.empty() && due(job_.running.evaluation_steps))
+    validation_loss_ = evaluate();
+  if (due(job_.running.checkpoint_steps)) {
+    progress_.data = samples_after(progress_.steps);
+    checkpoints_.write(state_, progress_, validation_loss_, observer_);
+    validation_loss_.reset();
+  }
+  checkpoints_.poll(observer_);
+}
+
+RunFacts TrainingRun::facts() const {
+  RunFacts facts;
+  facts.job = job_.name;
+  facts.program_hash = plans_.training.hash;
+  facts.ranks = mesh_.size();
+  facts.total_steps = total_;
+  facts.steps_done = progress_.steps;
+  facts.tokens_per_step = job_.batch.global_sequences * job_.batch.sequence_length;
+  facts.model_flops_per_token =
+      model_flops_per_token(job_.model, job_.batch.sequence_length, job_.training.flops);
+  facts.peak = peak_rate(job_.cluster.gpu, job_.training.precision);
+  for (std::int32_t stage = 0; stage < job_.stages(); ++stage)
+    facts.peak_memory = std::max(facts.peak_memory, plans_.memory(stage));
+  return facts;
+}
+
+void TrainingRun::run() {
+  if (observer_ != nullptr) observer_->begin(facts());
+  while (progress_.steps < total_) {
+    step();
+    maintain();
+  }
+  checkpoints_.finish(observer_);
+}
+
+}  // namespace
+
+void run_training(const Job& job, const TrainingOptions& options, RunObserver* observer) {
+  TrainingRun(job, options, observer).run();
+}
+
+}  // namespace trainyard

@@ -1,0 +1,68 @@
+#pragma once
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "backends/common/stream_device.h"
+#include "backends/cpu/collectives.h"
+#include "backends/cpu/kernel_contexts.h"
+#include "backends/cpu/operands.h"
+#include "backends/cpu/stream_threads.h"
+#include "backends/cpu/transport.h"
+
+namespace trainyard {
+
+// The streams of one rank as threads of this process.
+class CpuDevice final : public StreamDevice {
+ public:
+  CpuDevice(const Job& job, RankId rank, Transport& transport, std::span<std::byte> arena,
+            KernelWorkers* workers);
+
+  void begin(const Program& program, const StepInputs& inputs) override;
+  void kernel(std::uint32_t instr) override;
+  void collective(std::uint32_t instr) override;
+  void transfers(std::uint32_t first, std::uint32_t count) override;
+  void copy(std::uint32_t instr) override;
+  void host(std::uint32_t instr) override;
+  bool host_work(std::uint32_t instr) override;
+  void record(std::uint32_t instr) override;
+  void wait_for(Stream stream, std::uint32_t instr) override;
+  StepReport finish(Time deadline) override;
+
+  Time now() const;
+
+ private:
+  const Instr& at(std::uint32_t instr) const { return program_->code[instr]; }
+  // Pushes work that is `count` instructions long, and notes when it ran.
+  void push(std::uint32_t first, std::uint32_t count, std::function<void()> work);
+  void timed(std::uint32_t first, std::uint32_t count, const std::function<void()>& work);
+  void do_host_work(std::uint32_t instr);
+  // Copies the tokens of `step` to where the load instruction wants them.
+  void stage(const Instr& load, std::int64_t step);
+  void stage_first_batch();
+  void read_norm(const Instr& instr);
+  Collectives& collectives(Stream stream) { return collectives_[static_cast<std::size_t>(stream)]; }
+  StepReport report() const;
+  std::string waiting() const;
+  std::string describe(std::uint32_t instr) const;
+
+  std::span<std::byte> arena_;
+  RankId rank_;
+  KernelContexts contexts_;
+  std::vector<Collectives> collectives_;  // by stream
+  Transport& transport_;
+  StreamThreads streams_;
+  std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
+
+  const Program* program_ = nullptr;
+  std::optional<ProgramMemory> memory_;
+  StepInputs inputs_;
+  Time started_;
+  std::int64_t staged_step_ = -1;  // step whose tokens lie in the staging buffer
+  const BatchFeed* staged_feed_ = nullptr;
+  double gradient_norm_ = 0;
+  bool norm_known_ = false;
+};
+
+}  // namespace trainyard
