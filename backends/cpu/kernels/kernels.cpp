@@ -11,7 +11,7 @@ using K = KernelKind;
 
 struct Entry {
   KernelKind kind;
-  void (*body)(const Launch&);
+  void (&body)(const Launch&);
 };
 
 constexpr std::array<Entry, kKernelKinds> kBodies{{
@@ -54,7 +54,7 @@ constexpr std::array<Entry, kKernelKinds> kBodies{{
 
 constexpr bool every_kind_once_in_order() {
   for (int i = 0; i < kKernelKinds; ++i)
-    if (static_cast<int>(kBodies[i].kind) != i || kBodies[i].body == nullptr) return false;
+    if (static_cast<int>(kBodies[i].kind) != i) return false;
   return true;
 }
 static_assert(every_kind_once_in_order(), "kBodies lists each KernelKind once, in order");
