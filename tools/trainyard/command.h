@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 void add_sim(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
+void add_compare(CLI::App& app, Action& action);
 void add_train(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);

@@ -30,6 +30,10 @@ void add_inputs(CLI::App& command, Inputs& inputs) {
   command.add_option("--seed", inputs.seed, "Seed of all random numbers");
   command.add_option("--threads", inputs.threads, "Threads to use; any number, same result")
       ->check(CLI::Range(1, 1024));
+  add_outputs(command, inputs);
+}
+
+void add_outputs(CLI::App& command, Inputs& inputs) {
   command.add_option("--out", inputs.out_dir, "Directory for the report as .json and .txt");
   command.add_option("--json", inputs.json, "File for the result as JSON; - is standard output");
 }

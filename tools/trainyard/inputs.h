@@ -20,6 +20,8 @@ struct Inputs {
 };
 
 void add_inputs(CLI::App& command, Inputs& inputs);
+// Of the options of add_inputs only those that say where results go: --out, --json.
+void add_outputs(CLI::App& command, Inputs& inputs);
 void add_fault_option(CLI::App& command, Inputs& inputs);
 
 // Files merged left to right, then `sets`, then `more_sets`, seed and faults; validated. Throws

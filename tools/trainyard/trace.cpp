@@ -47,7 +47,10 @@ class TraceWriter {
   }
 
   TraceText text() && {
-    out_.json = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+    out_.json = fmt::format(
+        R"({{"displayTimeUnit":"ns","otherData":{{"schema":"{}","program_hash":"{:016x}"}},)"
+        R"("traceEvents":[)",
+        kTraceSchema, report_.planned.programs.hash);
     name_tracks();
     for (const TraceEvent& event : events_) slice(event);
     arrows();
@@ -100,8 +103,9 @@ class TraceWriter {
       args +=
           fmt::format(R"(,"shape":[{}],"flops":{})", fmt::join(kernel.shape, ","), kernel.flops);
     } else if (instr.bytes.value > 0) {
-      args +=
-          fmt::format(R"(,"group":"{}","bytes":{})", group_name(instr.group), instr.bytes.value);
+      if (instr.op != Op::copy && instr.op != Op::host)
+        args += fmt::format(R"(,"group":"{}")", group_name(instr.group));
+      args += fmt::format(R"(,"bytes":{})", instr.bytes.value);
     }
     if (instr.pass != kNone) {
       const Pass& pass = code.passes[instr.pass];

@@ -11,6 +11,9 @@ namespace trainyard {
 // "0,5,8-15"; throws ConfigError for anything else and for ranks the job does not have.
 std::vector<RankId> parse_ranks(std::string_view text, const Job& job);
 
+// Of the traces that `compare` reads: in "otherData", beside the hash of the programs.
+inline constexpr std::string_view kTraceSchema = "trainyard-trace-1";
+
 struct TraceText {
   std::string json;
   std::string warning;  // what was left out; empty: nothing
