@@ -23,11 +23,9 @@ class Memory(CliTest):
                            '"shape":[4096,4096,4096],"flops":137438953472,"pass":"forward",'
                            '"micro_batch":3,"chunk":0}}')
             file.write("]}")
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         out = json.loads(self.succeed("compare", path, path, "--json", "-"))
         self.assertEqual(out["instructions"]["compared"], INSTRUCTIONS)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        self.assertGreater(peak, before)
         self.assertLess(peak, BASE + 2 * INSTRUCTIONS * BYTES_EACH)
         # Which is much less than the texts have.
         self.assertLess(peak, path.stat().st_size)
