@@ -1,93 +1,90 @@
-#include <fmt/format.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <stdlib.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <thread>
 
-#include "backends/common/file_writer.h"
-#include "backends/common/store.h"
+#include "backends/common/store_kinds.h"
 #include "core/error.h"
 
 namespace trainyard {
 namespace {
 
-namespace fs = std::filesystem;
+std::string reason() { return std::strerror(errno); }
 
-// A file a key; it appears whole under its name or not at all.
+// A value appears under its key's name by a rename, so that nobody reads half of it.
 class FileStore final : public Store {
  public:
-  FileStore(fs::path folder, std::string_view run_id) : folder_(std::move(folder)) {
-    folder_ /= encoded(run_id);
-    std::error_code error;
-    fs::create_directories(folder_, error);
-    if (error)
+  explicit FileStore(std::filesystem::path folder) : folder_(std::move(folder)) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder_, failed);
+    if (failed)
       throw ConfigError(
-          fmt::format("store \"file:{}\" cannot be used: {}", folder_.string(), error.message()));
+          fmt::format("store file:{}: cannot be made: {}", folder_.string(), failed.message()));
+    try {
+      ::unlink(write_part("").c_str());  // shows now whether set() can work
+    } catch (const StoreError& error) {
+      throw ConfigError(error.what());
+    }
   }
 
   void set(std::string_view key, std::string_view value) override {
-    FileWriter file(folder_ / encoded(key));
-    file.write(value);
-    file.close();
+    const std::string part = write_part(value);
+    if (::rename(part.c_str(), file_of(key).c_str()) == 0) return;
+    const std::string why = reason();
+    ::unlink(part.c_str());
+    fail("cannot be written", why);
   }
 
   std::optional<std::string> get(std::string_view key) override {
-    std::ifstream file(folder_ / encoded(key), std::ios::binary);
-    if (!file) return std::nullopt;
-    std::ostringstream value;
-    value << file.rdbuf();
-    return std::move(value).str();
+    const int file = ::open(file_of(key).c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0 && errno == ENOENT) return std::nullopt;
+    if (file < 0) fail("cannot be read", reason());
+    std::string value;
+    std::array<char, 4096> block;
+    ssize_t count = 0;
+    while ((count = ::read(file, block.data(), block.size())) > 0)
+      value.append(block.data(), static_cast<std::size_t>(count));
+    const std::string why = reason();
+    ::close(file);
+    if (count < 0) fail("cannot be read", why);
+    return value;
   }
 
  private:
-  // Keys have any bytes; file names have no slash and none is hidden.
-  static std::string encoded(std::string_view key) {
-    std::string name = "k";
-    for (const char c : key) {
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.')
-        name += c;
-      else
-        name += fmt::format("_{:02x}", static_cast<unsigned char>(c));
-    }
-    return name;
+  std::string file_of(std::string_view key) const { return folder_ / ("key-" + escaped(key)); }
+
+  // A new file of its own with the value in it.
+  std::string write_part(std::string_view value) const {
+    std::string part = folder_ / "part-XXXXXX";
+    const int file = ::mkostemp(part.data(), O_CLOEXEC);
+    if (file < 0) fail("cannot be written", reason());
+    const ssize_t count = ::write(file, value.data(), value.size());
+    std::string why = count < 0 ? reason() : "short write";
+    if (::close(file) != 0)
+      why = reason();
+    else if (count == static_cast<ssize_t>(value.size()))
+      return part;
+    ::unlink(part.c_str());
+    fail("cannot be written", why);
   }
 
-  fs::path folder_;
+  [[noreturn]] void fail(const char* what, const std::string& why) const {
+    throw StoreError(fmt::format("store file:{}: {}: {}", folder_.string(), what, why));
+  }
+
+  std::filesystem::path folder_;
 };
 
 }  // namespace
 
-std::vector<std::string> wait_for(Store& store, std::span<const std::string> keys,
-                                  std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{50};
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
-  std::vector<std::string> values;
-  auto pause = kFirstPause;
-  while (true) {
-    while (values.size() < keys.size()) {
-      auto value = store.get(keys[values.size()]);
-      if (!value) break;
-      values.push_back(*std::move(value));
-    }
-    if (values.size() == keys.size()) return values;
-    if (std::chrono::steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(2 * pause, kLongestPause);
-  }
-  std::string missing;
-  for (const std::string& key : keys.subspan(values.size()))
-    if (!store.get(key)) missing += (missing.empty() ? "" : ", ") + key;
-  throw std::runtime_error(
-      fmt::format("the store has no {} after {} ms", missing, timeout.count()));
-}
-
-std::unique_ptr<Store> open_store(std::string_view address, std::string_view run_id) {
-  constexpr std::string_view kFile = "file:";
-  if (address.starts_with(kFile))
-    return std::make_unique<FileStore>(fs::path(address.substr(kFile.size())), run_id);
-  throw ConfigError(
-      fmt::format("store \"{}\" is of no known kind; valid: file:DIRECTORY", address));
+std::unique_ptr<Store> open_file_store(std::string_view place, std::string_view run_id) {
+  if (place.empty()) throw ConfigError("store \"file:\": names no folder; valid: file:/some/dir");
+  return std::make_unique<FileStore>(std::filesystem::path(place) / escaped(run_id));
 }
 
 }  // namespace trainyard

@@ -14,6 +14,7 @@ ONLY_IN = {
     r"toml\+\+/.*": ("core/config",),
     r"nlohmann/.*": ("backends/common", "tools", "tests"),
     r"(utf8proc|xxhash)\.h": ("backends/common",),
+    r"hiredis/.*": ("backends/common",),
     r"zlib\.h": ("tools",),
     r"Eigen/.*": ("backends/cpu", "tests/benchmarks"),
     r"gloo/.*": ("backends/cpu",),
