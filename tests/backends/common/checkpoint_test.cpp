@@ -25,12 +25,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-void flip_bit(const fs::path& path, std::int64_t offset) {
-  std::string content = read_file(path);
-  content[offset] = static_cast<char>(content[offset] ^ 0x10);
-  write_file(path, content);
-}
-
 // Checks that every rank of `job` reads what step `step` left, in every part.
 void expect_state(const CheckpointReader& reader, const Job& job, std::int64_t step) {
   const InitialWeights initial(job.model, job.batch.sequence_length, step);

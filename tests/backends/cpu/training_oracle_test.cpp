@@ -48,7 +48,7 @@ class GoldenRun {
       : job_(job),
         programs_(plan(job)),
         feed_(golden.at("batches")),
-        backend_(make_cpu_backend(job, {.memory = programs_.by_stage[0]->arena_bytes})),
+        backend_(make_cpu_backend(job, options_for(*programs_.by_stage[0]))),
         state_(job, *programs_.by_stage[0], job.mesh().coord(RankId(0)), backend_->memory()) {
     backend_->connect(job.mesh());
     state_.start(InitialWeights(job.model, job.batch.sequence_length, job.seed));
@@ -82,6 +82,12 @@ class GoldenRun {
   }
 
  private:
+  static RealBackendOptions options_for(const Program& program) {
+    RealBackendOptions options;
+    options.memory = program.arena_bytes;
+    return options;
+  }
+
   std::span<const float> buffer(const std::string& name) {
     const Program& program = *programs_.by_stage[0];
     for (const BufferSpec& spec : program.buffers) {
