@@ -16,24 +16,20 @@ FOREVER = "exec sleep 1000"
 
 
 def processes_of(run):
-    """pid of every live process whose environment has the run's id."""
+    """(pid, name, rank) of every live process whose environment has the run's id."""
     mark = f"TRAINYARD_RUN_ID={run}".encode()
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state = (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            if state != "Z" and mark in (folder / "environ").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if state != "Z" and mark in variables:
+                rank = next(v for v in variables if v.startswith(b"TRAINYARD_RANK="))
+                name = (folder / "comm").read_text().strip()
+                found.append((int(folder.name), name, int(rank.split(b"=")[1])))
         except OSError:
             pass  # it has ended meanwhile
     return found
-
-
-def rank_of(pid):
-    for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-        if entry.startswith(b"TRAINYARD_RANK="):
-            return int(entry.split(b"=")[1])
-    return None
 
 
 def wait_until(condition, seconds=20.0):
@@ -69,8 +65,8 @@ class Launches(unittest.TestCase):
     def ranks(self, count):
         """The pid of each rank, once all are there and are what the script ends as."""
         def found():
-            ranks = {rank_of(pid): pid for pid in processes_of(self.run_id)
-                     if Path(f"/proc/{pid}/comm").read_text().strip() == "sleep"}
+            ranks = {rank: pid for pid, name, rank in processes_of(self.run_id)
+                     if name == "sleep"}
             return ranks if len(ranks) == count else None
         return wait_until(found)
 
@@ -107,7 +103,7 @@ class Launches(unittest.TestCase):
         self.assertIn("trainyard: rank 0 exited with code 7\n", err)
 
     def test_stopped_rank_is_reported_and_goes_on(self):
-        launcher = self.start("sleep 0.01; exec sleep 3", stopped=500)
+        launcher = self.start("exec sleep 3", stopped=500)
         pid = self.ranks(3)[1]
         os.kill(pid, signal.SIGSTOP)
         self.assertEqual(
@@ -140,7 +136,7 @@ class Launches(unittest.TestCase):
             self.assertEqual(err, f"trainyard: the run was ended by signal {number} ({name})\n")
 
     def test_second_interrupt_does_not_wait(self):
-        launcher = self.start("trap '' INT TERM; sleep 0.01; exec sleep 1000", grace=600_000)
+        launcher = self.start("trap '' INT TERM; exec sleep 1000", grace=600_000)
         self.ranks(3)
         launcher.send_signal(signal.SIGINT)
         time.sleep(0.2)
