@@ -35,7 +35,7 @@ Job larger_job() {
   options.keep = 3;
   CheckpointWriter writer(options);
   for (std::int64_t step = first;; ++step) {
-    const RankState state(job, job.mesh().coord(RankId(rank)), step);
+    const SavedState state(job, job.mesh().coord(RankId(rank)), step);
     writer.start(manifest_of(job, step), state.pieces());
     if (!writer.wait().empty()) ::_exit(1);
   }

@@ -117,7 +117,7 @@ TEST(Checkpoint, PartsThatWereNotSavedAreNotThere) {
   TemporaryFolder folder;
   CheckpointManifest manifest = manifest_of(tiny_job({}), 1);
   manifest.parts = {""};
-  const RankState state(tiny_job({}), {}, 1);
+  const SavedState state(tiny_job({}), {}, 1);
   std::vector<CheckpointPiece> weights;
   for (const CheckpointPiece& piece : state.pieces())
     if (std::string(piece.part).empty()) weights.push_back(piece);
@@ -137,7 +137,7 @@ TEST(Checkpoint, PartsThatWereNotSavedAreNotThere) {
 TEST(Checkpoint, OnlyTheNewestAndTheBestStay) {
   TemporaryFolder folder;
   const Job job = tiny_job({});
-  const RankState state(job, {}, 1);
+  const SavedState state(job, {}, 1);
   CheckpointOptions options = options_of(folder.path());
   options.keep = 2;
   CheckpointWriter writer(options);

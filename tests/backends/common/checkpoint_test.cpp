@@ -79,8 +79,8 @@ TEST(ThreadCheckpoint, ReturnsToTheCallerWhileItIsWritten) {
   TemporaryFolder folder;
   CheckpointWriter slow(options_of(folder.path(), 0, 2)), late(options_of(folder.path(), 1, 2));
   const Job job = tiny_job({.data = 2, .zero = 1});
-  const RankState first(job, job.mesh().coord(RankId(0)), 1);
-  const RankState second(job, job.mesh().coord(RankId(1)), 1);
+  const SavedState first(job, job.mesh().coord(RankId(0)), 1);
+  const SavedState second(job, job.mesh().coord(RankId(1)), 1);
   slow.start(manifest_of(job, 1), first.pieces());
   EXPECT_TRUE(slow.busy());  // it has to wait for the second rank
   EXPECT_THAT(CheckpointStore(folder.path()).list(), IsEmpty());
@@ -96,7 +96,7 @@ TEST(ThreadCheckpoint, ARankThatDoesNotDeliverIsNamed) {
   options.patience = std::chrono::milliseconds(50);
   CheckpointWriter writer(options);
   const Job job = tiny_job({});
-  const RankState state(job, {}, 7);
+  const SavedState state(job, {}, 7);
   writer.start(manifest_of(job, 7), state.pieces());
   EXPECT_THAT(writer.wait(), AllOf(HasSubstr("step 7"), HasSubstr("rank 1, 2")));
   EXPECT_THAT(names_in(folder.path()), IsEmpty());
@@ -106,7 +106,7 @@ TEST(ThreadCheckpoint, ARankThatFailsTellsTheFirst) {
   TemporaryFolder folder;
   CheckpointWriter first(options_of(folder.path(), 0, 2)), second(options_of(folder.path(), 1, 2));
   const Job job = tiny_job({});
-  const RankState state(job, {}, 1);
+  const SavedState state(job, {}, 1);
   const fs::path unfinished = CheckpointStore(folder.path()).unfinished_folder(1, "test");
   // A folder where the second rank's file would go.
   fs::create_directories(unfinished / "rank-00001.safetensors.part");

@@ -12,9 +12,9 @@ namespace trainyard {
 
 // What a rank holds of a bucket, as if its parameters were the initial weights of seed `step`, its
 // first moments twice and its second moments three times as much.
-class RankState {
+class SavedState {
  public:
-  RankState(const Job& job, const Coord& coord, std::int64_t step) {
+  SavedState(const Job& job, const Coord& coord, std::int64_t step) {
     const InitialWeights initial(job.model, job.batch.sequence_length, step);
     const auto layouts = bucket_layouts(job, coord[Axis::pipeline], coord[Axis::tensor]);
     for (const BucketPieces& pieces : pieces_to_save(job, coord)) {
@@ -64,7 +64,7 @@ inline CheckpointOptions options_of(const std::filesystem::path& root, std::int3
 inline std::string save(const Job& job, const std::filesystem::path& root, std::int64_t step) {
   const Mesh mesh = job.mesh();
   std::vector<std::unique_ptr<CheckpointWriter>> writers;
-  std::vector<RankState> states;
+  std::vector<SavedState> states;
   for (std::int32_t r = 0; r < mesh.size(); ++r) {
     writers.push_back(std::make_unique<CheckpointWriter>(options_of(root, r, mesh.size())));
     states.emplace_back(job, mesh.coord(RankId(r)), step);
