@@ -29,8 +29,12 @@ TEST(NumberFormats, Bf16IsTheUpperHalfRoundedToEven) {
 TEST(NumberFormats, EveryStoredNumberComesBack) {
   for (int i = 0; i < 65536; ++i) {
     const auto bits = static_cast<std::uint16_t>(i);
-    if (!std::isnan(from_fp16(bits))) EXPECT_EQ(to_fp16(from_fp16(bits)), bits);
-    if (!std::isnan(from_bf16(bits))) EXPECT_EQ(to_bf16(from_bf16(bits)), bits);
+    if (!std::isnan(from_fp16(bits))) {
+      EXPECT_EQ(to_fp16(from_fp16(bits)), bits);
+    }
+    if (!std::isnan(from_bf16(bits))) {
+      EXPECT_EQ(to_bf16(from_bf16(bits)), bits);
+    }
   }
   EXPECT_TRUE(std::isnan(from_fp16(to_fp16(NAN))));
   EXPECT_TRUE(std::isnan(from_bf16(to_bf16(NAN))));
