@@ -31,7 +31,7 @@ inline std::uint16_t to_fp16(float value) {
   const auto sign = static_cast<std::uint16_t>(std::signbit(value) ? 0x8000 : 0);
   if (std::isnan(value)) return sign | 0x7e00;
   const float size = std::fabs(value);
-  if (size == 0) return sign;  // has no exponent
+  if (size == 0) return sign;                  // has no exponent
   if (size >= 65520.0f) return sign | 0x7c00;  // halfway from the largest number to the next
   int exponent = 0;
   std::frexp(size, &exponent);
