@@ -5,25 +5,29 @@
 #include <array>
 #include <string>
 
-#include "backends/sim/sim_backend.h"
+#include "backends/cpu/cpu_backend.h"
 #include "core/error.h"
 
 namespace trainyard {
 
 std::span<const BackendEntry> backends() {
   static constexpr std::array kBackends{
-      BackendEntry{"sim", "all ranks on a simulated cluster, in simulated time", true,
-                   [](const Job& job) -> std::unique_ptr<Backend> {
-                     return std::make_unique<SimBackend>(job);
-                   }},
+      BackendEntry{"sim", "all ranks on a simulated cluster, in simulated time: trainyard sim",
+                   nullptr},
+      BackendEntry{"cpu", "a process a rank on the processors of real machines", make_cpu_backend},
   };
   return kBackends;
 }
 
-std::unique_ptr<Backend> make_backend(std::string_view name, const Job& job) {
+const BackendEntry& training_backend(std::string_view name) {
   std::string names;
   for (const BackendEntry& entry : backends()) {
-    if (entry.name == name) return entry.make(job);
+    if (entry.make == nullptr) {
+      if (entry.name == name)
+        throw ConfigError(fmt::format("backend \"{}\" does not train: {}", name, entry.summary));
+      continue;
+    }
+    if (entry.name == name) return entry;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.name);
   }
   throw ConfigError(fmt::format("backend \"{}\" is unknown; valid: {}", name, names));

@@ -3,22 +3,24 @@
 #include <span>
 #include <string_view>
 
+#include "backends/common/real_backend.h"
 #include "core/config/job.h"
-#include "core/engine/backend.h"
 
 namespace trainyard {
 
 struct BackendEntry {
   std::string_view name;
   std::string_view summary;  // a line for `help`
-  bool built;                // false: this build has no such backend, and make() says how to get it
-  std::unique_ptr<Backend> (*make)(const Job& job);
+  // Makes one rank of it. Null: it does not do the mathematics. A build without the backend has a
+  // maker that says how to get it.
+  std::unique_ptr<RealBackend> (*make)(const Job& job, const RealBackendOptions& options);
 };
 
 // All backends, built or not.
 std::span<const BackendEntry> backends();
 
-// Throws ConfigError with the valid names when there is no backend called `name`.
-std::unique_ptr<Backend> make_backend(std::string_view name, const Job& job);
+// The entry of a backend that trains. Throws ConfigError with the valid names if there is no backend
+// called `name`, or if it does not train.
+const BackendEntry& training_backend(std::string_view name);
 
 }  // namespace trainyard

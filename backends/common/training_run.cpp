@@ -221,11 +221,18 @@ RunFacts TrainingRun::facts() const {
 
 void TrainingRun::run() {
   if (observer_ != nullptr) observer_->begin(facts());
-  while (progress_.steps < total_) {
-    step();
-    maintain();
+  std::string failure;
+  try {
+    while (progress_.steps < total_) {
+      step();
+      maintain();
+    }
+    checkpoints_.finish(observer_);
+  } catch (const std::exception& error) {
+    failure = error.what();
   }
-  checkpoints_.finish(observer_);
+  if (observer_ != nullptr) observer_->end({progress_.steps, failure, job_.warnings});
+  if (!failure.empty()) throw std::runtime_error(failure);
 }
 
 }  // namespace

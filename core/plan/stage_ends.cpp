@@ -25,7 +25,10 @@ StageEnds::StageEnds(const Shared& shared, const Job& job, const StageParameters
     tokens.persistent = true;
     staged_ = e_.global(tokens);
   }
-  if (heads_) buffers_.loss = e_.global({"loss", 1, 2, DType::fp32, MemoryClass::workspace});
+  // It is read when the step has ended, so nothing may take its place.
+  if (heads_)
+    buffers_.loss =
+        e_.global({"loss", 1, 2, DType::fp32, MemoryClass::workspace, {0, 0}, true});
 }
 
 bool StageEnds::gathers_early() const { return d_.overlap.data && (d_.zero == 1 || d_.zero == 2); }

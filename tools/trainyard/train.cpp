@@ -1,75 +1,188 @@
-#include <fmt/core.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
-#include <cstdlib>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
+#include "backends/backends.h"
+#include "backends/common/batch_feeds.h"
+#include "backends/common/launcher.h"
+#include "backends/common/observers/console_log.h"
+#include "backends/common/observers/metrics_file.h"
+#include "backends/common/observers/run_observers.h"
+#include "backends/common/observers/tensorboard_file.h"
+#include "backends/common/observers/train_json.h"
 #include "backends/common/training_run.h"
-#include "backends/cpu/cpu_backend.h"
+#include "backends/common/worker_place.h"
+#include "core/engine/learning_rate.h"
 #include "core/error.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/inputs.h"
+#include "tools/trainyard/output.h"
 
 namespace trainyard {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct TrainOptions {
   Inputs inputs;
-  std::string backend = "cpu", weights, interface;
+  std::string backend = "cpu", weights, interface, store;
+  std::int32_t processes = 0;  // to start here; 0: as many as the job has ranks
   bool resume = false;
 };
 
-class Printer final : public RunObserver {
- public:
-  void begin(const RunFacts& f) override {
-    fmt::print("program {:016x}, {} ranks, {} steps\n", f.program_hash, f.ranks, f.total_steps);
-  }
-  void step(const StepRecord& r) override {
-    fmt::print("step {} loss {:.6f} norm {:.6f} lr {:.3e} time {:.1f} ms\n", r.step, r.loss,
-               r.grad_norm, r.learning_rate, to_seconds(r.time) * 1e3);
-    std::fflush(stdout);
-  }
-  void evaluation(const EvaluationRecord& r) override {
-    fmt::print("validation {:.6f} of {}\n", r.loss, r.sequences);
-  }
-  void checkpoint(const CheckpointRecord& r) override { fmt::print("checkpoint {}\n", r.path); }
-  void end(const RunEnd&) override {}
-};
-
-std::string variable(const char* name, const char* fallback) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : fallback;
+std::string new_run_id() {
+  return fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
+                     getpid());
 }
 
-int run(const TrainOptions& options) {
-  const Job job = load(options.inputs);
+// A folder in which the ranks of this machine meet, gone with the run.
+class MeetingFolder {
+ public:
+  explicit MeetingFolder(const std::string& run_id)
+      : path_(fs::temp_directory_path() / ("trainyard-" + run_id)) {}
+  ~MeetingFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  MeetingFolder(const MeetingFolder&) = delete;
+  MeetingFolder& operator=(const MeetingFolder&) = delete;
+  std::string address() const { return "file:" + path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+// This process's own command line.
+std::vector<std::string> own_command() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  words.at(0) = fs::read_symlink("/proc/self/exe");
+  return words;
+}
+
+// Everything that can be wrong with the input, found before any process is started.
+void check_input(const TrainOptions& options, const Job& job) {
+  training_backend(options.backend);
+  total_steps(job);
+  open_dataset(job);
+  if (options.processes != 0 && options.processes != job.gpus())
+    throw ConfigError(
+        fmt::format("--nproc {} does not fit the job: tensor {} x pipeline {} x data {} = {} ranks",
+                    options.processes, job.parallel.tensor, job.parallel.pipeline,
+                    job.parallel.data, job.gpus()));
+  if (options.resume && options.inputs.out_dir.empty())
+    throw ConfigError("--resume needs --out, the folder of the run to go on with");
+  if (options.resume && !options.weights.empty())
+    throw ConfigError("--resume goes on with a run's own weights; leave out --weights");
+}
+
+int launch_ranks(const TrainOptions& options, const Job& job) {
+  LaunchOptions launching;
+  launching.run_id = new_run_id();
+  const MeetingFolder folder(launching.run_id);
+  launching.command = own_command();
+  launching.processes = job.gpus();
+  launching.store = options.store.empty() ? folder.address() : options.store;
+  launching.rank0_stdout_plain = true;
+  return launch(launching);
+}
+
+// Where the ranks of a run that others started meet.
+std::unique_ptr<Store> meeting_place(const TrainOptions& options, const WorkerPlace& place) {
+  if (place.world == 1) return nullptr;
+  std::string address = options.store.empty() ? place.store : options.store;
+  if (address.empty() && place.local_world == place.world)
+    address = fmt::format("file:{}/trainyard-{}", fs::temp_directory_path().string(), getuid());
+  if (address.empty())
+    throw ConfigError(
+        "ranks on several hosts need a place to meet: give --store redis://HOST:PORT, or "
+        "--store file:DIRECTORY that all of them see");
+  return open_store(address, place.run_id.empty() ? "run" : place.run_id);
+}
+
+// What rank 0 tells of the run, and to whom.
+struct Reports {
+  RunObservers observers;
+  std::shared_ptr<TrainJson> document = std::make_shared<TrainJson>();
+  std::optional<Output> output;
+};
+
+void open_reports(const TrainOptions& options, const Job& job, Reports& reports) {
+  reports.output.emplace(options.inputs, "train");
+  reports.observers.add(reports.document);
+  if (!reports.output->json_on_stdout())
+    reports.observers.add(std::make_shared<ConsoleLog>(
+        job.running.log_steps, ReportFile("-", ReportFile::Start::append), progress_terminal()));
+  if (options.inputs.out_dir.empty()) return;
+  const fs::path out = options.inputs.out_dir;
+  reports.observers.add(std::make_shared<MetricsFile>((out / "metrics.jsonl").string()));
+  reports.observers.add(std::make_shared<TensorboardFile>((out / "tensorboard").string()));
+}
+
+int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& job) {
+  if (place.world != job.gpus())
+    throw ConfigError(fmt::format(
+        "{} processes were started, but the job has tensor {} x pipeline {} x data {} = {} ranks",
+        place.world, job.parallel.tensor, job.parallel.pipeline, job.parallel.data, job.gpus()));
+  const std::unique_ptr<Store> store = meeting_place(options, place);
   TrainingOptions training;
-  training.rank = RankId(std::stoi(variable("TRAINYARD_RANK", "0")));
-  std::unique_ptr<Store> store;
-  const std::string address = variable("TRAINYARD_STORE", "");
-  training.attempt = variable("TRAINYARD_RUN_ID", "0");
-  if (!address.empty()) store = open_store(address, training.attempt);
+  training.rank = RankId(place.rank);
   training.store = store.get();
+  training.attempt = place.run_id.empty() ? new_run_id() : place.run_id;
   training.interface = options.interface;
   if (!options.inputs.out_dir.empty())
-    training.folder = std::filesystem::path(options.inputs.out_dir) / "checkpoints";
+    training.folder = fs::path(options.inputs.out_dir) / "checkpoints";
   training.resume = options.resume;
   training.weights = options.weights;
-  training.make_backend = make_cpu_backend;
-  Printer printer;
-  run_training(job, training, training.rank == RankId(0) ? &printer : nullptr);
+  training.make_backend = training_backend(options.backend).make;
+  if (place.rank > 0) {
+    run_training(job, training, nullptr);
+    return 0;
+  }
+  Reports reports{RunObservers([](const std::string& problem) {
+                    fmt::print(stderr, "trainyard: {}\n", problem);
+                  }),
+                  std::make_shared<TrainJson>(), std::nullopt};
+  open_reports(options, job, reports);
+  run_training(job, training, &reports.observers);
+  const Json document = reports.document->document();
+  reports.output->write(document, "");
   return 0;
+}
+
+int train(const TrainOptions& options) {
+  const Job job = load(options.inputs);
+  check_input(options, job);
+  if (const auto place = worker_place(process_environment())) return train_as(*place, options, job);
+  if (job.gpus() > 1) return launch_ranks(options, job);
+  return train_as({}, options, job);
 }
 
 }  // namespace
 
 void add_train(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a model for real, a process a rank, as it was planned and simulated");
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* command = app.add_subcommand("train", "Trains a job on a real backend.");
   add_inputs(*command, options->inputs);
-  command->add_option("--backend", options->backend, "cpu");
-  command->add_flag("--resume", options->resume, "go on from the newest whole checkpoint in --out");
+  command->add_option("--backend", options->backend, "What computes: cpu")->capture_default_str();
+  command
+      ->add_option("--nproc", options->processes,
+                   "Processes to start on this machine: the job's ranks, which is the default")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--resume", options->resume, "Go on from the newest whole checkpoint in --out");
   command->add_option("--weights", options->weights,
-                      "checkpoint whose weights the run starts from");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+                      "Checkpoint (step-…) whose weights the run starts from");
+  command->add_option("--store", options->store,
+                      "Where ranks meet: file:DIRECTORY or redis://HOST:PORT");
+  command->add_option("--interface", options->interface,
+                      "Network interface between hosts, such as eth0");
+  command->callback([&action, options] { action = [options] { return train(*options); }; });
 }
 
 }  // namespace trainyard

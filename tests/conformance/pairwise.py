@@ -1,0 +1,36 @@
+"""Covering sets: few combinations in which any two values that can meet do meet."""
+
+import itertools
+import random
+
+
+def groups_of(combination, size):
+    return set(itertools.combinations(sorted(combination.items()), size))
+
+
+def covering_set(axes, legal, at_least, seed=1, tries=40):
+    """Legal combinations of `axes` (name -> values) that together hold every pair of values that
+    any legal combination holds, and then as many groups of three as fit into `at_least` of them.
+    Greedy: of some random legal combinations, the one with the most missing groups is taken."""
+    names = sorted(axes)
+    everything = [combination
+                  for values in itertools.product(*(axes[name] for name in names))
+                  if legal(combination := dict(zip(names, values)))]
+    draw, chosen = random.Random(seed), []
+
+    def take(candidates, missing, size):
+        best = max(candidates, key=lambda c: len(groups_of(c, size) & missing))
+        if not groups_of(best, size) & missing:  # rare groups are looked for everywhere
+            best = max(everything, key=lambda c: len(groups_of(c, size) & missing))
+        chosen.append(best)
+        missing -= groups_of(best, size)
+
+    missing = set().union(*(groups_of(c, 2) for c in everything))
+    while missing:
+        take(draw.sample(everything, tries), missing, 2)
+    missing = set().union(*(groups_of(c, 3) for c in draw.sample(everything, 20 * at_least)))
+    for c in chosen:
+        missing -= groups_of(c, 3)
+    while missing and len(chosen) < at_least:
+        take(draw.sample(everything, tries), missing, 3)
+    return chosen
