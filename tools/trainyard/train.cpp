@@ -14,6 +14,7 @@
 #include "backends/common/observers/run_observers.h"
 #include "backends/common/observers/tensorboard_file.h"
 #include "backends/common/observers/train_json.h"
+#include "backends/common/session.h"
 #include "backends/common/training_run.h"
 #include "backends/common/worker_place.h"
 #include "core/engine/learning_rate.h"
@@ -92,17 +93,17 @@ int launch_ranks(const TrainOptions& options, const Job& job) {
   return launch(launching);
 }
 
-// Where the ranks of a run that others started meet.
-std::unique_ptr<Store> meeting_place(const TrainOptions& options, const WorkerPlace& place) {
-  if (place.world == 1) return nullptr;
-  std::string address = options.store.empty() ? place.store : options.store;
-  if (address.empty() && place.local_world == place.world)
-    address = fmt::format("file:{}/trainyard-{}", fs::temp_directory_path().string(), getuid());
-  if (address.empty())
-    throw ConfigError(
-        "ranks on several hosts need a place to meet: give --store redis://HOST:PORT, or "
-        "--store file:DIRECTORY that all of them see");
-  return open_store(address, place.run_id.empty() ? "run" : place.run_id);
+std::chrono::milliseconds timeout_of(const Job& job) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
+}
+
+// A name for this start of the run, which rank 0 makes up for all.
+std::string agree_on_attempt(Store* store, const WorkerPlace& place, const Job& job) {
+  const std::string key = "attempt";
+  if (place.rank > 0) return wait_for(*store, std::span(&key, 1), timeout_of(job)).front();
+  std::string attempt = new_run_id();
+  if (store != nullptr) store->set(key, attempt);
+  return attempt;
 }
 
 // What rank 0 tells of the run, and to whom.
@@ -129,11 +130,12 @@ int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& j
     throw ConfigError(fmt::format(
         "{} processes were started, but the job has tensor {} x pipeline {} x data {} = {} ranks",
         place.world, job.parallel.tensor, job.parallel.pipeline, job.parallel.data, job.gpus()));
-  const std::unique_ptr<Store> store = meeting_place(options, place);
+  std::unique_ptr<Store> store;
+  if (place.world > 1) store = open_session(with_store(place, options.store), timeout_of(job));
   TrainingOptions training;
   training.rank = RankId(place.rank);
   training.store = store.get();
-  training.attempt = place.run_id.empty() ? new_run_id() : place.run_id;
+  training.attempt = agree_on_attempt(store.get(), place, job);
   training.interface = options.interface;
   if (!options.inputs.out_dir.empty())
     training.folder = fs::path(options.inputs.out_dir) / "checkpoints";
