@@ -19,8 +19,8 @@ struct BackendEntry {
 // All backends, built or not.
 std::span<const BackendEntry> backends();
 
-// The entry of a backend that trains. Throws ConfigError with the valid names if there is no backend
-// called `name`, or if it does not train.
+// The entry of a backend that trains. Throws ConfigError with the valid names if there is no
+// backend called `name`, or if it does not train.
 const BackendEntry& training_backend(std::string_view name);
 
 }  // namespace trainyard

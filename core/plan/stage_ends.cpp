@@ -27,8 +27,7 @@ StageEnds::StageEnds(const Shared& shared, const Job& job, const StageParameters
   }
   // It is read when the step has ended, so nothing may take its place.
   if (heads_)
-    buffers_.loss =
-        e_.global({"loss", 1, 2, DType::fp32, MemoryClass::workspace, {0, 0}, true});
+    buffers_.loss = e_.global({"loss", 1, 2, DType::fp32, MemoryClass::workspace, {0, 0}, true});
 }
 
 bool StageEnds::gathers_early() const { return d_.overlap.data && (d_.zero == 1 || d_.zero == 2); }
