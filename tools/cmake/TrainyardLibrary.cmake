@@ -25,10 +25,16 @@ function(trainyard_add_library name)
           FILES_MATCHING PATTERN "*.h")
 endfunction()
 
+# trainyard_warnings(target header…): warnings, and with TRAINYARD_PRECOMPILE the usual headers and
+# those given, parsed once for all its sources.
 function(trainyard_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
   if(TRAINYARD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(TRAINYARD_PRECOMPILE)
+    target_precompile_headers(${target} PRIVATE <fmt/format.h> <algorithm> <filesystem>
+                              <functional> <map> <memory> <string> <vector> ${ARGN})
   endif()
 endfunction()
 
