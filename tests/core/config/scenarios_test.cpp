@@ -57,7 +57,8 @@ TEST(Scenarios, LoadWithoutComplaint) {
     EXPECT_NO_THROW({
       const Job job = load_job({file}, {}, kScenarios);
       EXPECT_TRUE(job.warnings.empty());
-      EXPECT_TRUE(job.expect.contains("mfu"));
+      const bool trains_here = !job.data.files.empty();  // on a machine nobody has stated an MFU of
+      EXPECT_TRUE(trains_here || job.expect.contains("mfu"));
     });
   }
 }
