@@ -4,15 +4,12 @@
 
 #include <algorithm>
 
+#include "backends/common/patience.h"
 #include "core/data/tokens.h"
 #include "core/error.h"
 
 namespace trainyard {
 namespace {
-
-std::chrono::milliseconds timeout_of(const Job& job) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
-}
 
 LoaderShape shape_of(const Job& job, const std::vector<RankId>& ranks) {
   LoaderShape shape;

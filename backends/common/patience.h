@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "core/config/job.h"
+
 namespace trainyard {
 
 // The time left to wait for others, looking for them ever more rarely.
@@ -21,6 +23,11 @@ class Patience {
   Clock::time_point deadline_;
   std::chrono::milliseconds pause_{1};
 };
+
+// How long a rank of this job waits for another.
+inline std::chrono::milliseconds timeout_of(const Job& job) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
+}
 
 inline double in_seconds(std::chrono::milliseconds time) {
   return std::chrono::duration<double>(time).count();

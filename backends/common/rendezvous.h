@@ -18,8 +18,8 @@ struct Arrival {
   std::string program;  // hash of the programs it is about to run
 };
 
-// Waits for all `ranks` of a run and returns what each said. Throws std::runtime_error that names
-// every rank that did not come within `timeout`.
+// What each of the run's `ranks`, which open_session() has brought together, says of itself. Throws
+// StoreTimeout that lists "rank/N" of those that fell silent.
 std::vector<Arrival> meet(Store& store, RankId rank, std::int32_t ranks, const Arrival& own,
                           std::chrono::milliseconds timeout);
 

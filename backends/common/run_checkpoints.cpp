@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "backends/common/patience.h"
 #include "core/error.h"
 
 namespace trainyard {
@@ -11,10 +12,6 @@ using Clock = std::chrono::steady_clock;
 
 Time since(Clock::time_point start) {
   return nanoseconds(std::chrono::nanoseconds(Clock::now() - start).count());
-}
-
-std::chrono::milliseconds timeout_of(const Job& job) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
 }
 
 }  // namespace

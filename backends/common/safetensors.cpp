@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/common/file_writer.h"
+#include "backends/common/number_formats.h"
 #include "core/error.h"
 
 namespace trainyard {
@@ -126,17 +127,6 @@ class HeaderReader {
   std::span<const std::byte> data_;
 };
 
-float half_to_float(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1f;
-  const std::uint32_t fraction = bits & 0x3ff;
-  if (exponent == 0) {
-    const float value = static_cast<float>(fraction) * 0x1p-24f;
-    return sign != 0 ? -value : value;
-  }
-  const std::uint32_t wide = exponent == 31 ? 0xff : exponent + (127 - 15);
-  return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
-}
-
 }  // namespace
 
 std::int64_t SafetensorsEntry::elements() const {
@@ -223,7 +213,7 @@ void read_floats(const SafetensorsFile& file, const SafetensorsEntry& entry, std
       out[i] = std::bit_cast<float>(std::uint32_t{load_as<std::uint16_t>(at + 2 * i)} << 16);
   } else if (entry.dtype == "F16") {
     for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = half_to_float(load_as<std::uint16_t>(at + 2 * i));
+      out[i] = from_fp16(load_as<std::uint16_t>(at + 2 * i));
   } else {
     throw ConfigError(fmt::format("{}: tensor \"{}\" is {}, expected F32, BF16 or F16",
                                   file.path().string(), entry.name, entry.dtype));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "backends/common/patience.h"
 #include "backends/common/rendezvous.h"
 #include "core/error.h"
 #include "core/plan/plan.h"
@@ -39,9 +40,7 @@ Surroundings meet_others(const Job& job, const TrainingOptions& options, const P
   std::vector<Arrival> arrivals{{host_identity(), fmt::format("{:016x}", plans.training.hash)}};
   if (mesh.size() > 1) {
     check(options.store != nullptr, "{} ranks have no store to meet in", mesh.size());
-    const auto timeout =
-        std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
-    arrivals = meet(*options.store, options.rank, mesh.size(), arrivals[0], timeout);
+    arrivals = meet(*options.store, options.rank, mesh.size(), arrivals[0], timeout_of(job));
   }
   Surroundings found;
   found.local_ranks = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/common/patience.h"
 #include "backends/cpu/cpu_device.h"
 #include "core/error.h"
 
@@ -23,9 +24,7 @@ class CpuBackend final : public RealBackend {
   CpuBackend(const Job& job, const RealBackendOptions& options)
       : ranks_{options.rank},
         store_(options.store),
-        transport_(options.rank,
-                   {std::chrono::milliseconds(std::llround(job.running.timeout_s * 1e3)),
-                    options.one_host, options.interface}),
+        transport_(options.rank, {timeout_of(job), options.one_host, options.interface}),
         size_(static_cast<std::size_t>(options.memory.value)),
         arena_(new (kAlignment) std::byte[size_]{}),
         workers_(options.threads),

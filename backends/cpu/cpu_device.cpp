@@ -33,6 +33,7 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   if (program_ != &program) {
     program_ = &program;
     memory_.emplace(program, arena_);
+    loss_ = find_loss();
   }
   inputs_ = inputs;
   contexts_.begin(program, inputs_);
@@ -46,22 +47,19 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   }
 }
 
-void CpuDevice::timed(std::uint32_t, std::uint32_t, const std::function<void()>& work) { work(); }
-
-void CpuDevice::push(std::uint32_t first, std::uint32_t count, std::function<void()> work) {
-  streams_.push(at(first).stream, first,
-                [this, first, count, work = std::move(work)] { timed(first, count, work); });
+void CpuDevice::push(std::uint32_t instr, std::function<void()> work) {
+  streams_.push(at(instr).stream, instr, std::move(work));
 }
 
 void CpuDevice::kernel(std::uint32_t i) {
-  push(i, 1, [this, i] {
+  push(i, [this, i] {
     const Instr& instr = at(i);
     run_kernel(program_->kernels[instr.what], memory_->operands(instr), contexts_.of(instr));
   });
 }
 
 void CpuDevice::collective(std::uint32_t i) {
-  push(i, 1, [this, i] {
+  push(i, [this, i] {
     CallHeader call;
     call.step = inputs_.step;
     call.instr = i;
@@ -70,7 +68,7 @@ void CpuDevice::collective(std::uint32_t i) {
 }
 
 void CpuDevice::transfers(std::uint32_t first, std::uint32_t count) {
-  push(first, count, [this, first, count] {
+  push(first, [this, first, count] {
     std::vector<TransferEnd> ends;
     for (std::uint32_t i = first; i < first + count; ++i) {
       CallHeader call;
@@ -83,7 +81,7 @@ void CpuDevice::transfers(std::uint32_t first, std::uint32_t count) {
 }
 
 void CpuDevice::copy(std::uint32_t i) {
-  push(i, 1, [this, i] {
+  push(i, [this, i] {
     const auto from = bytes_of(memory_->operand(at(i), 0)),
                to = bytes_of(memory_->operand(at(i), 1));
     check(from.size() == to.size(), "a copy of {} bytes to {}", from.size(), to.size());
@@ -92,13 +90,13 @@ void CpuDevice::copy(std::uint32_t i) {
 }
 
 void CpuDevice::host(std::uint32_t i) {
-  push(i, 1, [this, i] { do_host_work(i); });
+  push(i, [this, i] { do_host_work(i); });
 }
 
 bool CpuDevice::host_work(std::uint32_t i) {
   if (streams_.failed()) return false;
   try {
-    timed(i, 1, [this, i] { do_host_work(i); });
+    do_host_work(i);
   } catch (const std::exception& error) {
     streams_.fail(i, error.what());
   }
@@ -187,14 +185,18 @@ StepReport CpuDevice::report() const {
   }
   if (norm_known_) out.gradient_norm = gradient_norm_;
   out.skipped = contexts_.skipped();
-  for (std::uint32_t b = 0; b < program_->buffers.size(); ++b) {
-    if (program_->buffer_types[program_->buffers[b].type].name != "loss") continue;
-    const auto* const loss = static_cast<const float*>(memory_->buffer(b).data);
-    out.loss = loss[1] > 0 ? static_cast<double>(loss[0]) / loss[1] : 0;
-    out.targets = std::llround(loss[1]);
-    break;
+  if (loss_ != nullptr) {
+    out.targets = std::llround(loss_[1]);
+    out.loss = out.targets > 0 ? static_cast<double>(loss_[0]) / loss_[1] : 0;
   }
   return out;
+}
+
+const float* CpuDevice::find_loss() const {
+  for (std::uint32_t b = 0; b < program_->buffers.size(); ++b)
+    if (program_->buffer_types[program_->buffers[b].type].name == "loss")
+      return static_cast<const float*>(memory_->buffer(b).data);
+  return nullptr;
 }
 
 std::string CpuDevice::describe(std::uint32_t i) const {

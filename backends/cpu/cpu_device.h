@@ -34,9 +34,7 @@ class CpuDevice final : public StreamDevice {
 
  private:
   const Instr& at(std::uint32_t instr) const { return program_->code[instr]; }
-  // Pushes work that is `count` instructions long, and notes when it ran.
-  void push(std::uint32_t first, std::uint32_t count, std::function<void()> work);
-  void timed(std::uint32_t first, std::uint32_t count, const std::function<void()>& work);
+  void push(std::uint32_t instr, std::function<void()> work);
   void do_host_work(std::uint32_t instr);
   // Copies the tokens of `step` to where the load instruction wants them.
   void stage(const Instr& load, std::int64_t step);
@@ -44,6 +42,7 @@ class CpuDevice final : public StreamDevice {
   void read_norm(const Instr& instr);
   Collectives& collectives(Stream stream) { return collectives_[static_cast<std::size_t>(stream)]; }
   StepReport report() const;
+  const float* find_loss() const;
   std::string waiting() const;
   std::string describe(std::uint32_t instr) const;
 
@@ -57,6 +56,7 @@ class CpuDevice final : public StreamDevice {
 
   const Program* program_ = nullptr;
   std::optional<ProgramMemory> memory_;
+  const float* loss_ = nullptr;  // sum and number of targets; null on stages without the loss
   StepInputs inputs_;
   Time started_;
   std::int64_t staged_step_ = -1;  // step whose tokens lie in the staging buffer

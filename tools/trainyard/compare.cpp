@@ -1,5 +1,6 @@
 #include "tools/trainyard/compare.h"
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "tools/trainyard/command.h"

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "backends/common/checkpoint_store.h"

@@ -1,10 +1,13 @@
 #pragma once
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/config/job.h"
+
+namespace CLI {
+class App;
+}
 
 namespace trainyard {
 

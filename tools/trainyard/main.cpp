@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
 #include <exception>
 
 #include "core/error.h"

@@ -1,5 +1,7 @@
 #include "core/config/schema.h"
 
+#include <CLI/CLI.hpp>
+
 #include "core/error.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/output.h"

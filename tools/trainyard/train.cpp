@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,7 @@
 #include "backends/common/observers/run_observers.h"
 #include "backends/common/observers/tensorboard_file.h"
 #include "backends/common/observers/train_json.h"
+#include "backends/common/patience.h"
 #include "backends/common/session.h"
 #include "backends/common/training_run.h"
 #include "backends/common/worker_place.h"
@@ -91,10 +93,6 @@ int launch_ranks(const TrainOptions& options, const Job& job) {
   launching.store = options.store.empty() ? folder.address() : options.store;
   launching.rank0_stdout_plain = true;
   return launch(launching);
-}
-
-std::chrono::milliseconds timeout_of(const Job& job) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(job.running.timeout_s * 1e3));
 }
 
 // A name for this start of the run, which rank 0 makes up for all.

@@ -1,3 +1,5 @@
+#include <CLI/CLI.hpp>
+
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/output.h"
 

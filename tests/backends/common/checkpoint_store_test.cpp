@@ -16,15 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// The names of a folder's entries, sorted.
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void flip_bit(const fs::path& path, std::int64_t offset) {
   std::string content = read_file(path);
   content[offset] = static_cast<char>(content[offset] ^ 0x10);

@@ -16,15 +16,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 namespace fs = std::filesystem;
 
-// The names of a folder's entries, sorted.
-std::vector<std::string> names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // Checks that every rank of `job` reads what step `step` left, in every part.
 void expect_state(const CheckpointReader& reader, const Job& job, std::int64_t step) {
   const InitialWeights initial(job.model, job.batch.sequence_length, step);

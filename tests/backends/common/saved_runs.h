@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +11,15 @@
 #include "tests/core/plan/layouts.h"
 
 namespace trainyard {
+
+// The names of a folder's entries, sorted.
+inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 // What a rank holds of a bucket, as if its parameters were the initial weights of seed `step`, its
 // first moments twice and its second moments three times as much.
