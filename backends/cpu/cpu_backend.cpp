@@ -36,7 +36,7 @@ class CpuBackend final : public RealBackend {
   Time now() const override { return device_.now(); }
   std::span<std::byte> memory() override { return {arena_.get(), size_}; }
 
-  void connect(const Mesh& mesh) override { transport_.connect(mesh, store_, ""); }
+  void connect(const Mesh& mesh) override { transport_.connect(mesh, store_); }
 
   void submit(RankId rank, const Program& program, const StepInputs& inputs) override {
     check(rank == ranks_[0], "rank {} runs elsewhere", index(rank));
@@ -59,7 +59,7 @@ class CpuBackend final : public RealBackend {
   Transport transport_;
   std::size_t size_;
   std::unique_ptr<std::byte[], AlignedDelete> arena_;
-  KernelWorkers workers_;
+  Workers workers_;
   CpuDevice device_;
   Collectives control_;
   const Program* program_ = nullptr;

@@ -13,7 +13,7 @@
 namespace trainyard {
 
 CpuDevice::CpuDevice(const Job& job, RankId rank, Transport& transport, std::span<std::byte> arena,
-                     KernelWorkers* workers)
+                     Workers* workers)
     : arena_(arena),
       rank_(rank),
       contexts_(job, rank, workers),

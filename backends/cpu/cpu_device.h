@@ -17,7 +17,7 @@ namespace trainyard {
 class CpuDevice final : public StreamDevice {
  public:
   CpuDevice(const Job& job, RankId rank, Transport& transport, std::span<std::byte> arena,
-            KernelWorkers* workers);
+            Workers* workers);
 
   void begin(const Program& program, const StepInputs& inputs) override;
   void kernel(std::uint32_t instr) override;

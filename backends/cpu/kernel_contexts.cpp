@@ -21,7 +21,7 @@ bool works_on_bucket(KernelKind kind) { return kernel_info(kind).cost == CostCla
 
 }  // namespace
 
-KernelContexts::KernelContexts(const Job& job, RankId rank, KernelWorkers* workers)
+KernelContexts::KernelContexts(const Job& job, RankId rank, Workers* workers)
     : micro_sequences_(job.batch.micro_sequences) {
   const Dims dims(job);
   const Coord coord = job.mesh().coord(rank);

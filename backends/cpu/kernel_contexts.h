@@ -14,7 +14,7 @@ namespace trainyard {
 // What a rank's kernels have to know beside their operands, instruction by instruction.
 class KernelContexts {
  public:
-  KernelContexts(const Job& job, RankId rank, KernelWorkers* workers);
+  KernelContexts(const Job& job, RankId rank, Workers* workers);
 
   // Of the step that follows. `program` must stay until the next call.
   void begin(const Program& program, const StepInputs& inputs);

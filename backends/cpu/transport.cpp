@@ -82,11 +82,11 @@ void Transport::open_device() {
   }
 }
 
-void Transport::connect_group(Group group, Store& store, const std::string& prefix) {
+void Transport::connect_group(Group group, Store& store) {
   GroupLinks& links = groups_[at(group)];
-  GroupStore group_store(
-      store, fmt::format("{}{}/{}/", prefix, group_name(group), index(links.members.front())),
-      options_.timeout);
+  GroupStore group_store(store,
+                         fmt::format("{}/{}/", group_name(group), index(links.members.front())),
+                         options_.timeout);
   auto context = std::make_shared<gloo::rendezvous::Context>(
       links.place, static_cast<int>(links.members.size()));
   context->setTimeout(options_.timeout);
@@ -99,7 +99,7 @@ void Transport::connect_group(Group group, Store& store, const std::string& pref
   links.context = std::move(context);
 }
 
-void Transport::connect(const Mesh& mesh, Store* store, const std::string& prefix) {
+void Transport::connect(const Mesh& mesh, Store* store) {
   if (mesh.size() > 1) {
     check(store != nullptr, "{} ranks have no store to meet in", mesh.size());
     open_device();
@@ -110,8 +110,7 @@ void Transport::connect(const Mesh& mesh, Store* store, const std::string& prefi
     links.members = mesh.members(group, rank_);
     const auto own = std::ranges::find(links.members, rank_);
     links.place = static_cast<std::int32_t>(own - links.members.begin());
-    if (links.members.size() > 1 && own != links.members.end())
-      connect_group(group, *store, prefix);
+    if (links.members.size() > 1 && own != links.members.end()) connect_group(group, *store);
   }
 }
 

@@ -58,10 +58,10 @@ class Transport {
   Transport(RankId rank, TransportOptions options);
   ~Transport();
 
-  // Connects the groups of the mesh that have more than one member, by way of the store's keys
-  // that begin with `prefix`.
+  // Connects the groups of the mesh that have more than one member, by way of the
+  // store.
   // `store` may be null for a mesh of one rank.
-  void connect(const Mesh& mesh, Store* store, const std::string& prefix);
+  void connect(const Mesh& mesh, Store* store);
 
   RankId rank() const { return rank_; }
   // Members of this rank's group, in the mesh's order, and this rank's place among them.
@@ -86,7 +86,7 @@ class Transport {
   };
   static constexpr std::size_t at(Group group) { return static_cast<std::size_t>(group); }
   void open_device();
-  void connect_group(Group group, Store& store, const std::string& prefix);
+  void connect_group(Group group, Store& store);
   Transfer start(Transfer::Kind kind, Group group, std::int32_t member, std::uint64_t slot,
                  std::span<std::byte> message);
 

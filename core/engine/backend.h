@@ -14,12 +14,6 @@ namespace trainyard {
 
 enum class Outcome : std::uint8_t { done, fault, timeout };
 
-// When each instruction of a program ran, by the clock of the backend: `start` and `end` have one
-// time an instruction, in list order. kNever: it did not run.
-struct InstrTimes {
-  std::vector<Time> start, end;
-};
-
 // How one step ended. Failures of a run are values, never exceptions.
 struct StepReport {
   Outcome outcome = Outcome::done;
@@ -29,9 +23,8 @@ struct StepReport {
   double loss = std::numeric_limits<double>::quiet_NaN();
   std::int64_t targets = 0;  // that the loss is the mean of
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  bool skipped = false;           // gradients overflowed (fp16); no weight was changed
-  std::string message;            // who waits for whom, on which instruction, unless done
-  std::vector<InstrTimes> times;  // in the order of local_ranks(); empty unless traced
+  bool skipped = false;  // gradients overflowed (fp16); no weight was changed
+  std::string message;   // who waits for whom, on which instruction, unless done
 };
 
 // Where a rank's rows of tokens come from.

@@ -123,6 +123,14 @@ void open_reports(const TrainOptions& options, const Job& job, Reports& reports)
   reports.observers.add(std::make_shared<TensorboardFile>((out / "tensorboard").string()));
 }
 
+void write_document(Reports& reports) {
+  const Json document = reports.document->document();
+  reports.output->write(
+      document,
+      fmt::format("step {}: loss {}, validation loss {}\n", document["final"]["step"].dump(),
+                  document["final"]["loss"].dump(), document["final"]["validation_loss"].dump()));
+}
+
 int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& job) {
   if (place.world != job.gpus())
     throw ConfigError(fmt::format(
@@ -149,9 +157,15 @@ int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& j
                   }),
                   std::make_shared<TrainJson>(), std::nullopt};
   open_reports(options, job, reports);
-  run_training(job, training, &reports.observers);
-  const Json document = reports.document->document();
-  reports.output->write(document, "");
+  try {
+    run_training(job, training, &reports.observers);
+  } catch (const ConfigError&) {
+    throw;  // nothing was done
+  } catch (const std::exception&) {
+    write_document(reports);  // what was done until then, and why it ended
+    throw;
+  }
+  write_document(reports);
   return 0;
 }
 

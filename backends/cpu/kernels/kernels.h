@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <span>
 
-#include "backends/cpu/kernels/workers.h"
 #include "core/program/kernel.h"
+#include "simulator/workers.h"
 
 namespace trainyard {
 
@@ -60,7 +60,7 @@ struct KernelContext {
   // Tensors of the flat operand in the order of the bucket; empty: one tensor with all elements.
   std::span<const FlatTensor> tensors;
 
-  KernelWorkers* workers = nullptr;  // share the loops; null: the calling thread does all
+  Workers* workers = nullptr;  // share the loops; null: the calling thread does all
 };
 
 // Runs one kernel of kernel_table() on its operands in the table's order. Storage is fp32, bf16 or

@@ -93,11 +93,14 @@ void with_storage(const Launch& launch, DType dtype, F f) {
 template <class F>
 void for_ranges(const Launch& launch, std::int64_t n, std::int64_t grain, F f) {
   const std::int64_t ranges = (n + grain - 1) / grain;
-  const auto range = [&](std::int64_t i) { f(i * grain, std::min(n, (i + 1) * grain)); };
+  const auto range = [&](std::size_t at) {
+    const auto i = static_cast<std::int64_t>(at);
+    f(i * grain, std::min(n, (i + 1) * grain));
+  };
   if (launch.context.workers == nullptr || ranges <= 1)
-    for (std::int64_t i = 0; i < ranges; ++i) range(i);
+    for (std::int64_t i = 0; i < ranges; ++i) range(static_cast<std::size_t>(i));
   else
-    launch.context.workers->run(ranges, range);
+    launch.context.workers->each(static_cast<std::size_t>(ranges), range);
 }
 
 // Rows of `columns` elements that make a range worth a thread's while.

@@ -1,7 +1,4 @@
-#include "backends/cpu/kernels/workers.h"
-
-#include <atomic>
-
+#include "simulator/workers.h"
 #include "tests/backends/cpu/kernels/harness.h"
 
 namespace trainyard::testing {
@@ -9,19 +6,9 @@ namespace {
 
 using K = KernelKind;
 
-TEST(ThreadWorkers, EveryIndexIsTakenOnceInEachOfManyLoops) {
-  KernelWorkers workers(4);
-  EXPECT_EQ(workers.threads(), 4);
-  for (std::int64_t n = 0; n < 200; ++n) {
-    std::vector<std::atomic<int>> taken(static_cast<std::size_t>(n));
-    workers.run(n, [&](std::int64_t i) { ++taken[i]; });
-    for (const auto& count : taken) EXPECT_EQ(count, 1);
-  }
-}
-
 // Several tiles, column blocks and heads; the results agree bit for bit with one thread's.
-TEST(ThreadWorkers, ResultsDoNotDependOnTheNumberOfThreads) {
-  const auto results = [](KernelWorkers* workers) {
+TEST(ThreadKernels, ResultsDoNotDependOnTheNumberOfThreads) {
+  const auto results = [](Workers* workers) {
     KernelContext context;
     context.workers = workers;
     context.tokens = context.sequence = 200;
@@ -48,7 +35,7 @@ TEST(ThreadWorkers, ResultsDoNotDependOnTheNumberOfThreads) {
   };
   const auto alone = results(nullptr);
   for (const int threads : {2, 3}) {
-    KernelWorkers workers(threads);
+    Workers workers(threads);
     EXPECT_EQ(results(&workers), alone);
   }
 }
