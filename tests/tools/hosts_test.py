@@ -144,7 +144,7 @@ class HostsTest(CliTest):
         outputs = [process.communicate(timeout=120) for process in processes]
         for process, (_, errors) in zip(processes, outputs):
             self.assertEqual(process.returncode, 0, errors)
-        return re.findall(r"loss +(\d+\.\d+)", outputs[0][0])
+        return re.findall(r"/4 +loss +(\d+\.\d+)", outputs[0][0])
 
     def test_hosts_train_together_as_one_host_does(self):
         several = self.losses([self.worker(rank, 8) for rank in range(8)])
