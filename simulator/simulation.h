@@ -7,6 +7,7 @@
 
 #include "core/config/job.h"
 #include "core/program/program.h"
+#include "core/program/trace_event.h"
 #include "simulator/timing.h"
 
 namespace trainyard {
@@ -31,12 +32,6 @@ struct SimulationOptions {
   int threads = 1;   // any number gives the same bytes
   CostScale scale;
   std::vector<RankId> traced;  // record every instruction of these ranks
-};
-
-struct TraceEvent {
-  RankId rank;
-  std::uint32_t instr;  // index in the rank's program
-  Time start, end;
 };
 
 struct SimulationResult {

@@ -162,12 +162,14 @@ std::span<const std::int32_t> BatchRing::wait_filled(std::int64_t step,
                                                      std::chrono::milliseconds timeout) {
   Control& c = *control_;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto published = [&] { return c.published.load(std::memory_order_acquire) > step; };
   while (true) {
     const std::uint32_t seen = c.published_event.load();
-    if (c.published.load(std::memory_order_acquire) > step) return slot(step);
+    if (published()) return slot(step);
     const std::uint32_t ending = c.ending.load();
     if (ending == kFailed) throw ConfigError(c.reason);
     const bool gone = ::kill(c.writer, 0) != 0 && errno == ESRCH;
+    if (published()) return slot(step);  // just before the writer ended
     if (ending == kClosed || gone)
       throw std::runtime_error(
           fmt::format("the process that loads this node's data ({}) has ended", c.writer));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "backends/common/file_writer.h"
 #include "backends/common/number_formats.h"
 #include "core/error.h"
 
@@ -136,6 +137,35 @@ std::vector<CheckpointPiece> RankState::save() {
     }
   }
   return pieces;
+}
+
+// Bytes of the bucket that all members of the group hold.
+void RankState::append_common(std::size_t b, Group group, std::vector<std::byte>& to) const {
+  const BucketLayout& layout = layouts_[b];
+  const Bucket& bucket = buckets_[b];
+  if (group == Group::embedding && !layout.tied) return;
+  std::vector<HeldRectangle> common = layout.rectangles;
+  if (group == Group::tensor) std::erase_if(common, [](const auto& r) { return !r.replicated; });
+  for (const Flat& flat :
+       {bucket.params, bucket.param_shard, bucket.master, bucket.moment1, bucket.moment2}) {
+    const std::int64_t element = size_of(flat.dtype);
+    const auto held = static_cast<std::int64_t>(flat.bytes.size()) / element;
+    const bool whole = held == layout.elements;
+    if (held == 0 || (group == Group::data && !whole)) continue;
+    for (const Rectangle& r : clip(common, whole ? ElementRange{0, held} : stepped(b)))
+      for (std::int64_t row = 0; row < r.rows; ++row) {
+        const auto bytes =
+            flat.bytes.subspan((r.offset + row * r.row_stride) * element, r.columns * element);
+        to.insert(to.end(), bytes.begin(), bytes.end());
+      }
+  }
+}
+
+std::optional<std::uint64_t> RankState::replica_hash(Group group) const {
+  std::vector<std::byte> common;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) append_common(b, group, common);
+  if (common.empty()) return std::nullopt;
+  return hash_bytes(common);
 }
 
 std::vector<std::vector<float>> RankState::parameters() const {

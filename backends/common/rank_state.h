@@ -30,6 +30,10 @@ class RankState {
   // until the next call. fp32; weights from the master copy where there is one.
   std::vector<CheckpointPiece> save();
 
+  // XXH64 of the parameters and optimizer state that all members of the rank's group hold (data,
+  // tensor, or embedding: the tied table); nothing: they hold nothing in common.
+  std::optional<std::uint64_t> replica_hash(Group group) const;
+
   // All values of the rank's parameters as the forward pass reads them, bucket by bucket.
   std::vector<std::vector<float>> parameters() const;
   const std::vector<BucketLayout>& buckets() const { return layouts_; }
@@ -44,6 +48,7 @@ class RankState {
     Flat params, param_shard, master, moment1, moment2;
   };
   Flat find(const std::string& name) const;
+  void append_common(std::size_t bucket, Group group, std::vector<std::byte>& to) const;
   template <class Fill>
   void fill(const Fill& values_of);
   ElementRange stepped(std::size_t bucket) const;

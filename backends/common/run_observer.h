@@ -1,9 +1,13 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/mesh/mesh.h"
+#include "core/program/program.h"
+#include "core/program/trace_event.h"
 #include "core/types.h"
 
 namespace trainyard {
@@ -51,6 +55,14 @@ struct CheckpointRecord {
   Time written_in;  // from its start until it was whole
 };
 
+// When the instructions of a step ran, on the ranks that were traced.
+struct TraceRecord {
+  std::int64_t step = 0;
+  const ProgramSet& programs;
+  const Mesh& mesh;
+  std::span<const TraceEvent> events;  // by rank, then start; the first starts at 0
+};
+
 struct RunEnd {
   std::int64_t step = 0;              // steps done
   std::string failure;                // why the run ended before its last step; empty: it did not
@@ -63,11 +75,12 @@ struct RunEnd {
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  virtual void begin(const RunFacts& facts) = 0;
-  virtual void step(const StepRecord& record) = 0;
-  virtual void evaluation(const EvaluationRecord& record) = 0;
-  virtual void checkpoint(const CheckpointRecord& record) = 0;
-  virtual void end(const RunEnd& end) = 0;
+  virtual void begin(const RunFacts&) {}
+  virtual void step(const StepRecord&) {}
+  virtual void evaluation(const EvaluationRecord&) {}
+  virtual void checkpoint(const CheckpointRecord&) {}
+  virtual void trace(const TraceRecord&) {}
+  virtual void end(const RunEnd&) {}
 };
 
 }  // namespace trainyard

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/common/batch_feeds.h"
+#include "backends/common/patience.h"
 #include "backends/common/rank_state.h"
+#include "backends/common/rendezvous.h"
+#include "backends/common/replica_check.h"
 #include "backends/common/run_checkpoints.h"
+#include "backends/common/step_times.h"
 #include "backends/common/training_setup.h"
 #include "core/engine/learning_rate.h"
 #include "core/engine/loss_scaler.h"
@@ -16,6 +21,9 @@
 
 namespace trainyard {
 namespace {
+
+// Steps until caches, allocations and connections are as they stay.
+constexpr std::int64_t kStepsToWarmUp = 10;
 
 class TrainingRun {
  public:
@@ -33,7 +41,10 @@ class TrainingRun {
   Shared share(const StepReport& report, std::int64_t next_step);
   void judge(const StepReport& report, double loss);
   double evaluate();
+  void check_replicas();
   void maintain();
+  void choose_traced_step();
+  void tell_times(std::vector<TraceEvent> own, Time mark);
   RunFacts facts() const;
   SamplerState samples_after(std::int64_t steps) const;
   bool speaks_for_replica() const;  // one rank of each data rank's last stage
@@ -56,6 +67,7 @@ class TrainingRun {
   std::int64_t next_targets_ = 0;  // of the next step's global batch
   std::optional<double> validation_loss_;
   Time last_end_, last_waited_;
+  std::int64_t traced_step_ = 0;  // 0: none
 };
 
 TrainingRun::TrainingRun(const Job& job, const TrainingOptions& options, RunObserver* observer)
@@ -88,6 +100,7 @@ void TrainingRun::start_state() {
   progress_ = checkpoints_.start(state_, samples_after(0));
   if (job_.training.precision == Precision::fp16 && progress_.loss_scale.scale > 0)
     scaler_ = LossScaler(job_.optimization, progress_.loss_scale);
+  choose_traced_step();
   feed_.start(progress_.steps, progress_.data);
   next_targets_ = static_cast<std::int64_t>(share({}, progress_.steps).next_targets);
   last_end_ = backend_->now();
@@ -143,9 +156,12 @@ std::int64_t TrainingRun::step() {
   inputs.update = progress_.updates + 1;
   inputs.learning_rate = learning_rate(job_.optimization, total_, progress_.steps);
   if (job_.training.precision == Precision::fp16) inputs.loss_scale = scaler_.scale();
+  const bool traced = progress_.steps + 1 == traced_step_;
+  inputs.traced = traced && std::ranges::count(options_.traced, options_.rank) > 0;
 
-  const StepReport report = run(plans_.training, inputs);
+  StepReport report = run(plans_.training, inputs);
   const Shared shared = share(report, progress_.steps + 1);
+  if (traced) tell_times(std::move(report.trace), backend_->now());
   judge(report, shared.loss);
   ++progress_.steps;
   if (!report.skipped) ++progress_.updates;
@@ -160,6 +176,29 @@ std::int64_t TrainingRun::step() {
     last_waited_ = waited;
   }
   return progress_.steps;
+}
+
+void TrainingRun::choose_traced_step() {
+  if (options_.traced.empty()) return;
+  traced_step_ = options_.traced_step > 0 ? options_.traced_step
+                                          : std::min(progress_.steps + kStepsToWarmUp, total_);
+  if (traced_step_ <= progress_.steps || traced_step_ > total_)
+    throw ConfigError(fmt::format("step {} cannot be traced: this run does steps {} to {}",
+                                  traced_step_, progress_.steps + 1, total_));
+}
+
+// `mark`: a moment that is the same on all ranks.
+void TrainingRun::tell_times(std::vector<TraceEvent> own, Time mark) {
+  const std::string key = fmt::format("times/{}", options_.attempt);
+  const StepTimes times{host_identity(), mark, std::move(own)};
+  const bool alone = mesh_.size() == 1;
+  if (!alone && !times.events.empty()) leave_times(*options_.store, key, options_.rank, times);
+  if (observer_ == nullptr) return;
+  std::vector<TraceEvent> events =
+      alone ? times.events
+            : gather_times(*options_.store, key, options_.traced, times, timeout_of(job_));
+  order_events(events);
+  observer_->trace({traced_step_, plans_.training, mesh_, events});
 }
 
 // Mean loss over the validation split, or as much of it as the job asks for.
@@ -188,6 +227,14 @@ double TrainingRun::evaluate() {
   return loss;
 }
 
+void TrainingRun::check_replicas() {
+  const std::string problem =
+      replica_differences(state_, mesh_, options_.rank,
+                          [&](std::span<double> values) { backend_->sum_over_ranks(values); });
+  if (!problem.empty())
+    throw std::runtime_error(fmt::format("step {}: {}", progress_.steps, problem));
+}
+
 // What is due between steps.
 void TrainingRun::maintain() {
   const auto due = [&](std::int64_t every) {
@@ -196,6 +243,7 @@ void TrainingRun::maintain() {
   if (!plans_.evaluation.by_stage.empty() && due(job_.running.evaluation_steps))
     validation_loss_ = evaluate();
   if (due(job_.running.checkpoint_steps)) {
+    check_replicas();
     progress_.data = samples_after(progress_.steps);
     checkpoints_.write(state_, progress_, validation_loss_, observer_);
     validation_loss_.reset();

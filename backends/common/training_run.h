@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backends/common/real_backend.h"
 #include "backends/common/run_observer.h"
@@ -19,6 +20,8 @@ struct TrainingOptions {
   std::filesystem::path folder;   // of checkpoints, seen by all ranks; empty: none are written
   bool resume = false;            // go on from the newest whole checkpoint in `folder`
   std::filesystem::path weights;  // a checkpoint whose weights the run starts from; empty: drawn
+  std::vector<RankId> traced;     // tell when each instruction of these ranks' `traced_step` ran
+  std::int64_t traced_step = 0;   // counted from 1; 0: the tenth of this start, or the last
   std::function<std::unique_ptr<RealBackend>(const Job&, const RealBackendOptions&)> make_backend;
 };
 

@@ -25,7 +25,7 @@ CpuDevice::CpuDevice(const Job& job, RankId rank, Transport& transport, std::spa
 
 Time CpuDevice::now() const {
   return nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                         std::chrono::steady_clock::now() - origin_)
+                         std::chrono::steady_clock::now().time_since_epoch())
                          .count());
 }
 
@@ -38,6 +38,7 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   inputs_ = inputs;
   contexts_.begin(program, inputs_);
   norm_known_ = false;
+  trace_.assign(inputs.traced ? program.code.size() : 0, {});
   streams_.begin();
   started_ = now();
   try {
@@ -47,19 +48,30 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   }
 }
 
-void CpuDevice::push(std::uint32_t instr, std::function<void()> work) {
-  streams_.push(at(instr).stream, instr, std::move(work));
+template <class Work>
+void CpuDevice::timed(std::uint32_t first, std::uint32_t count, Work&& work) {
+  if (trace_.empty()) return work();
+  const Time start = now();
+  work();
+  const Time end = now();
+  for (std::uint32_t i = first; i < first + count; ++i) trace_[i] = {rank_, i, start, end};
+}
+
+template <class Work>
+void CpuDevice::push(std::uint32_t first, std::uint32_t count, Work work) {
+  streams_.push(at(first).stream, first,
+                [this, first, count, work = std::move(work)] { timed(first, count, work); });
 }
 
 void CpuDevice::kernel(std::uint32_t i) {
-  push(i, [this, i] {
+  push(i, 1, [this, i] {
     const Instr& instr = at(i);
     run_kernel(program_->kernels[instr.what], memory_->operands(instr), contexts_.of(instr));
   });
 }
 
 void CpuDevice::collective(std::uint32_t i) {
-  push(i, [this, i] {
+  push(i, 1, [this, i] {
     CallHeader call;
     call.step = inputs_.step;
     call.instr = i;
@@ -68,7 +80,7 @@ void CpuDevice::collective(std::uint32_t i) {
 }
 
 void CpuDevice::transfers(std::uint32_t first, std::uint32_t count) {
-  push(first, [this, first, count] {
+  push(first, count, [this, first, count] {
     std::vector<TransferEnd> ends;
     for (std::uint32_t i = first; i < first + count; ++i) {
       CallHeader call;
@@ -81,7 +93,7 @@ void CpuDevice::transfers(std::uint32_t first, std::uint32_t count) {
 }
 
 void CpuDevice::copy(std::uint32_t i) {
-  push(i, [this, i] {
+  push(i, 1, [this, i] {
     const auto from = bytes_of(memory_->operand(at(i), 0)),
                to = bytes_of(memory_->operand(at(i), 1));
     check(from.size() == to.size(), "a copy of {} bytes to {}", from.size(), to.size());
@@ -90,13 +102,13 @@ void CpuDevice::copy(std::uint32_t i) {
 }
 
 void CpuDevice::host(std::uint32_t i) {
-  push(i, [this, i] { do_host_work(i); });
+  push(i, 1, [this, i] { do_host_work(i); });
 }
 
 bool CpuDevice::host_work(std::uint32_t i) {
   if (streams_.failed()) return false;
   try {
-    do_host_work(i);
+    timed(i, 1, [&] { do_host_work(i); });
   } catch (const std::exception& error) {
     streams_.fail(i, error.what());
   }
@@ -172,7 +184,7 @@ StepReport CpuDevice::finish(Time deadline) {
   return report();
 }
 
-StepReport CpuDevice::report() const {
+StepReport CpuDevice::report() {
   StepReport out;
   out.elapsed = now() - started_;
   if (streams_.failed()) {
@@ -183,6 +195,8 @@ StepReport CpuDevice::report() const {
                       : fmt::format("rank {}, {}: {}", index(rank_), describe(instr), problem);
     return out;
   }
+  std::erase_if(trace_, [](const TraceEvent& event) { return event.end == Time{}; });  // joins
+  out.trace = std::move(trace_);
   if (norm_known_) out.gradient_norm = gradient_norm_;
   out.skipped = contexts_.skipped();
   if (loss_ != nullptr) {

@@ -30,18 +30,23 @@ class CpuDevice final : public StreamDevice {
   void wait_for(Stream stream, std::uint32_t instr) override;
   StepReport finish(Time deadline) override;
 
-  Time now() const;
+  Time now() const;  // of a clock that all processes of this host share
 
  private:
   const Instr& at(std::uint32_t instr) const { return program_->code[instr]; }
-  void push(std::uint32_t instr, std::function<void()> work);
+  // Enqueues the work of `count` instructions from `first` on, which start and end together.
+  template <class Work>
+  void push(std::uint32_t first, std::uint32_t count, Work work);
+  // Does the work, and notes when if the step is traced.
+  template <class Work>
+  void timed(std::uint32_t first, std::uint32_t count, Work&& work);
   void do_host_work(std::uint32_t instr);
   // Copies the tokens of `step` to where the load instruction wants them.
   void stage(const Instr& load, std::int64_t step);
   void stage_first_batch();
   void read_norm(const Instr& instr);
   Collectives& collectives(Stream stream) { return collectives_[static_cast<std::size_t>(stream)]; }
-  StepReport report() const;
+  StepReport report();
   const float* find_loss() const;
   std::string waiting() const;
   std::string describe(std::uint32_t instr) const;
@@ -52,13 +57,13 @@ class CpuDevice final : public StreamDevice {
   std::vector<Collectives> collectives_;  // by stream
   Transport& transport_;
   StreamThreads streams_;
-  std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
 
   const Program* program_ = nullptr;
   std::optional<ProgramMemory> memory_;
   const float* loss_ = nullptr;  // sum and number of targets; null on stages without the loss
   StepInputs inputs_;
   Time started_;
+  std::vector<TraceEvent> trace_;  // by instruction; empty: this step is not traced
   std::int64_t staged_step_ = -1;  // step whose tokens lie in the staging buffer
   const BatchFeed* staged_feed_ = nullptr;
   double gradient_norm_ = 0;

@@ -1,6 +1,7 @@
 #include "backends/sim/sim_backend.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
@@ -19,8 +20,9 @@ void SimBackend::connect(const Mesh& mesh) {
   check(own, "the simulated cluster runs the job's own mesh only");
 }
 
-void SimBackend::submit(RankId rank, const Program& program, const StepInputs&) {
+void SimBackend::submit(RankId rank, const Program& program, const StepInputs& inputs) {
   submitted_.at(static_cast<std::size_t>(index(rank))) = &program;
+  if (inputs.traced) traced_.push_back(rank);
 }
 
 StepReport SimBackend::wait(Time deadline) {
@@ -35,7 +37,10 @@ StepReport SimBackend::wait(Time deadline) {
     stage = {std::shared_ptr<const void>{}, program};  // owned by the caller until wait() returns
   }
   std::ranges::fill(submitted_, nullptr);
-  last_ = simulate(job_, programs, options_);
+  SimulationOptions options = options_;
+  std::ranges::move(traced_, std::back_inserter(options.traced));
+  traced_.clear();
+  last_ = simulate(job_, programs, options);
 
   StepReport report;
   if (!last_.stuck.empty()) {
@@ -47,6 +52,7 @@ StepReport SimBackend::wait(Time deadline) {
     report.message = "the step had not ended at the deadline";
   } else {
     report.elapsed = last_.iteration;
+    report.trace = last_.trace;
   }
   now_ += report.elapsed;
   return report;

@@ -32,6 +32,7 @@ class SimBackend final : public Backend {
   Mesh mesh_;
   std::vector<RankId> ranks_;
   std::vector<const Program*> submitted_;  // by rank
+  std::vector<RankId> traced_;             // of those
   Time now_;
   SimulationResult last_;
 };

@@ -8,6 +8,7 @@
 
 #include "core/mesh/mesh.h"
 #include "core/program/program.h"
+#include "core/program/trace_event.h"
 #include "core/types.h"
 
 namespace trainyard {
@@ -23,8 +24,9 @@ struct StepReport {
   double loss = std::numeric_limits<double>::quiet_NaN();
   std::int64_t targets = 0;  // that the loss is the mean of
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  bool skipped = false;  // gradients overflowed (fp16); no weight was changed
-  std::string message;   // who waits for whom, on which instruction, unless done
+  bool skipped = false;           // gradients overflowed (fp16); no weight was changed
+  std::string message;            // who waits for whom, on which instruction, unless done
+  std::vector<TraceEvent> trace;  // every instruction of the ranks whose step was traced
 };
 
 // Where a rank's rows of tokens come from.
@@ -36,7 +38,7 @@ class BatchFeed {
   virtual std::span<const std::int32_t> batch(std::int64_t step) = 0;
 };
 
-// What a step is told beside its program. The simulator reads the step alone.
+// What a step is told beside its program. The simulator does no mathematics with it.
 struct StepInputs {
   std::int64_t step = 0;
   BatchFeed* feed = nullptr;      // for programs that load tokens
@@ -44,6 +46,7 @@ struct StepInputs {
   std::int64_t update = 1;        // updates of the weights, with this one
   double learning_rate = 0;
   double loss_scale = 1;
+  bool traced = false;  // tell when each instruction ran
 };
 
 // Where programs run. A backend owns one rank when it is real, all of them when it is simulated;

@@ -113,6 +113,19 @@ class Layouts(unittest.TestCase):
             with self.subTest(layout=c):
                 self.compare(c, self.train(f"layout{i}", settings_of(c)), self.reference(c))
 
+    def test_replicas_hold_the_same_bits_after_fifty_steps(self):
+        """`train` compares them itself at every checkpoint, here every tenth step."""
+        more = {"training.steps": 50, "run.checkpoint_steps": 10, "batch.global_sequences": 4,
+                "model.dropout": 0.1}
+        for zero, precision in ((0, "fp32"), (1, "bf16"), (2, "fp16")):
+            with self.subTest(zero=zero):
+                c = {"tensor": 2, "pipeline": 2, "data": 2, "zero": zero, "sequence": zero > 0,
+                     "schedule": "1f1b", "overlap": True, "recompute": "none", "block": "serial",
+                     "window": 0, "family": "gpt2", "optimizer": "adamw"}
+                report, _ = self.train(f"replicas{zero}", {
+                    **settings_of(c), **more, "training.precision": json.dumps(precision)})
+                self.assertEqual(len(report["steps"]), 50)
+
 
 if __name__ == "__main__":
     cli.main()

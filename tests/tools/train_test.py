@@ -55,6 +55,33 @@ class Train(CliTest):
         simulated = json.loads(self.succeed("sim", self.tiny, "--json", "-"))
         self.assertEqual(real["program_hash"], simulated["program_hash"])
 
+    def test_a_traced_step_lies_over_the_simulated_one(self):
+        ranks = ("--set", "parallel.data=2", "--set", "parallel.tensor=2")
+        real, simulated = self.folder / "real.json", self.folder / "sim.json.gz"
+        self.succeed("train", self.tiny, *ranks, "--trace", real, "--trace-step", 3)
+        self.succeed("sim", self.tiny, *ranks, "--trace", simulated, "--trace-ranks", "all")
+        out = json.loads(self.succeed("compare", simulated, real, "--json", "-"))
+        self.assertEqual((out["instructions"]["only_a"], out["instructions"]["only_b"]), (0, 0))
+        self.assertEqual([rank["rank"] for rank in out["ranks"]], [0, 1, 2, 3])
+        # A collective ends nowhere before its last member has started.
+        events = [e for e in json.loads(real.read_text())["traceEvents"] if e["ph"] == "X"]
+        calls = {}
+        for event in events:
+            if event["args"].get("group") == "tensor":  # ranks 0 and 1, 2 and 3
+                key = event["args"]["instruction"], event["pid"] // 2
+                calls.setdefault(key, []).append(event)
+        self.assertTrue(calls)
+        for members in calls.values():
+            self.assertEqual(len(members), 2)
+            self.assertGreaterEqual(min(e["ts"] + e["dur"] for e in members),
+                                    max(e["ts"] for e in members))
+        self.assertEqual(min(e["ts"] for e in events), 0)
+
+    def test_without_a_choice_the_last_of_few_steps_is_traced(self):
+        self.succeed("train", self.tiny, "--trace", self.folder / "t.json", "--trace-limit", 5)
+        text = json.loads((self.folder / "t.json").read_text())
+        self.assertEqual(sum(e["ph"] == "X" for e in text["traceEvents"]), 5)
+
     def test_a_loss_that_is_no_number_ends_the_run_with_its_step(self):
         errors, report = self.fail("--set", "training.learning_rate=1e6", "--set",
                                    "training.clip=0", "--set", "training.steps=400",
@@ -78,6 +105,9 @@ class Train(CliTest):
                 (("--set", "data.files=[]"), "data.files"),
                 (("--set", "training.steps=0"), "steps"),
                 (("--out", self.out, "--resume"), "no whole checkpoint"),
+                (("--trace", self.folder / "t", "--trace-step", "9"), "steps 1 to 4"),
+                (("--trace", self.folder / "t", "--trace-ranks", "1"), "0 to 0"),
+                (("--trace", self.folder / "none" / "t"), "none"),
                 (("--weights", self.folder / "nothing"), "nothing")):
             with self.subTest(arguments=arguments):
                 self.assertIn(word, self.refused("train", self.tiny, *arguments))

@@ -20,8 +20,7 @@ struct SimOptions {
   Inputs inputs;
   bool explain = false, timings = false, allow_oom = false, unfolded = false;
   std::string against;
-  std::string trace_file, trace_ranks = "pipeline";
-  std::size_t trace_limit = 500'000;
+  TraceOptions trace{.file = {}, .ranks = "pipeline"};
 };
 
 ProcessCost process_cost(std::chrono::steady_clock::time_point start) {
@@ -47,14 +46,14 @@ constexpr std::size_t kMostRecorded = 4'000'000;
 // Ranks to trace, as many as memory should hold.
 std::vector<RankId> traced_ranks(const SimOptions& options, const PlannedJob& planned,
                                  std::vector<std::string>& warnings) {
-  if (options.trace_file.empty()) return {};
-  std::vector<RankId> ranks = parse_ranks(options.trace_ranks, planned.job);
+  if (options.trace.file.empty()) return {};
+  std::vector<RankId> ranks = parse_ranks(options.trace.ranks, planned.job);
   const Mesh mesh = planned.job.mesh();
   std::size_t instructions = 0, kept = 0;
   for (; kept < ranks.size(); ++kept) {
     const int stage = mesh.coord(ranks[kept])[Axis::pipeline];
     instructions += planned.programs.by_stage[stage]->code.size();
-    if (kept > 0 && instructions > std::max(kMostRecorded, options.trace_limit)) break;
+    if (kept > 0 && instructions > std::max(kMostRecorded, options.trace.limit)) break;
   }
   if (kept < ranks.size())
     warnings.push_back(fmt::format(
@@ -65,16 +64,18 @@ std::vector<RankId> traced_ranks(const SimOptions& options, const PlannedJob& pl
 }
 
 void write_trace(const SimOptions& options, SimReport& report, Output& output) {
-  TraceText trace = trace_text(report, options.trace_limit);
+  const PlannedJob& planned = report.planned;
+  TraceText trace =
+      trace_text(planned.programs, planned.job.mesh(), report.result.trace, options.trace);
   if (!trace.warning.empty()) report.warnings.push_back(trace.warning);
-  output.write_extra(options.trace_file.ends_with(".gz") ? gzip(trace.json) : trace.json);
+  output.write_extra(trace.content);
 }
 
 int sim(const SimOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Job job = load(options.inputs);
   Output output(options.inputs, "sim");
-  output.expect_extra(options.trace_file);
+  output.expect_extra(options.trace.file);
   const Json other = options.against.empty() ? Json() : read_result(options.against);
 
   PlannedJob planned = plan_job(job);
@@ -87,7 +88,7 @@ int sim(const SimOptions& options) {
 
   SimReport report = simulate_planned(std::move(planned), simulation);
   report.warnings.insert(report.warnings.begin(), warnings.begin(), warnings.end());
-  if (!options.trace_file.empty()) write_trace(options, report, output);
+  if (!options.trace.file.empty()) write_trace(options, report, output);
 
   const ProcessCost cost = process_cost(start);
   const Json json = sim_json(report, options.timings ? &cost : nullptr);
@@ -114,12 +115,7 @@ void add_sim(CLI::App& app, Action& action) {
   command->add_flag("--explain", options->explain, "Print the five changes that would gain most");
   command->add_option("--against", options->against,
                       "Print the difference to an earlier result (--json) by cause");
-  command->add_option("--trace", options->trace_file,
-                      "File for a trace that Perfetto opens; gzip when the name ends in .gz");
-  command->add_option("--trace-ranks", options->trace_ranks,
-                      "Ranks in the trace: 0,5,8-15, or pipeline for the first of each stage");
-  command->add_option("--trace-limit", options->trace_limit, "Most instructions in the trace")
-      ->check(CLI::Range(1, 10'000'000));
+  add_trace(*command, options->trace);
   command->add_flag("--allow-oom", options->allow_oom,
                     "Simulate even if a stage needs more memory than its GPU has");
   command->add_flag("--unfolded", options->unfolded,

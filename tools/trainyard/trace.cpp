@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -18,16 +20,16 @@ std::int32_t parse_rank(std::string_view word, std::string_view text, const Job&
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), rank);
   if (error != std::errc() || end != word.data() + word.size() || rank < 0 || rank >= job.gpus())
     throw ConfigError(fmt::format(
-        "--trace-ranks {}: \"{}\" is no rank; ranks are 0 to {}, as in 0,5,8-15, or pipeline", text,
-        word, job.gpus() - 1));
+        "--trace-ranks {}: \"{}\" is no rank; ranks are 0 to {}, as in 0,5,8-15, pipeline, or all",
+        text, word, job.gpus() - 1));
   return rank;
 }
 
 class TraceWriter {
  public:
-  TraceWriter(const SimReport& report, std::size_t limit)
-      : report_(report), mesh_(report.planned.job.mesh()) {
-    const std::vector<TraceEvent>& all = report.result.trace;
+  TraceWriter(const ProgramSet& programs, const Mesh& mesh, std::span<const TraceEvent> all,
+              std::size_t limit)
+      : programs_(programs), mesh_(mesh) {
     Time horizon = kNever;
     if (all.size() > limit) {
       std::vector<Time> starts;
@@ -37,9 +39,11 @@ class TraceWriter {
                        starts.end());
       horizon = starts[limit];
     }
-    for (const TraceEvent& event : all)
-      if (event.start < horizon) events_.push_back(event);
-    if (events_.size() < all.size())
+    const auto told = [&](const TraceEvent& event) {  // joins do no work
+      return event.start < horizon && program(event.rank).code[event.instr].op != Op::join;
+    };
+    std::ranges::copy_if(all, std::back_inserter(events_), told);
+    if (horizon != kNever)
       out_.warning = fmt::format(
           "the trace holds {} of {} instructions: those from {:.6f} s on are left out; "
           "--trace-ranks and --trace-limit choose others",
@@ -47,25 +51,25 @@ class TraceWriter {
   }
 
   TraceText text() && {
-    out_.json = fmt::format(
+    out_.content = fmt::format(
         R"({{"displayTimeUnit":"ns","otherData":{{"schema":"{}","program_hash":"{:016x}"}},)"
         R"("traceEvents":[)",
-        kTraceSchema, report_.planned.programs.hash);
+        kTraceSchema, programs_.hash);
     name_tracks();
     for (const TraceEvent& event : events_) slice(event);
     arrows();
-    out_.json += "\n]}\n";
+    out_.content += "\n]}\n";
     return std::move(out_);
   }
 
  private:
   const Program& program(RankId rank) const {
-    return *report_.planned.programs.by_stage[mesh_.coord(rank)[Axis::pipeline]];
+    return *programs_.by_stage[mesh_.coord(rank)[Axis::pipeline]];
   }
 
   void line(std::string_view text) {
-    out_.json += first_ ? "\n" : ",\n";
-    out_.json += text;
+    out_.content += first_ ? "\n" : ",\n";
+    out_.content += text;
     first_ = false;
   }
 
@@ -149,17 +153,39 @@ class TraceWriter {
                      phase, id, index(event.rank), static_cast<int>(instr.stream), stamp(at)));
   }
 
-  const SimReport& report_;
-  Mesh mesh_;
+  const ProgramSet& programs_;
+  const Mesh& mesh_;
   std::vector<TraceEvent> events_;
   TraceText out_;
   bool first_ = true;
 };
 
+std::string gzip(std::string_view text) {
+  z_stream stream{};
+  constexpr int kGzipFormat = 15 + 16;
+  check(deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, 8,
+                     Z_DEFAULT_STRATEGY) == Z_OK,
+        "zlib does not start");
+  std::string out(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  const int ended = deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  check(ended == Z_STREAM_END, "zlib ended with {}", ended);
+  return out;
+}
+
 }  // namespace
 
 std::vector<RankId> parse_ranks(std::string_view text, const Job& job) {
   std::vector<RankId> out;
+  if (text == "all") {
+    for (std::int32_t rank = 0; rank < job.gpus(); ++rank) out.push_back(RankId{rank});
+    return out;
+  }
   if (text == "pipeline") {
     const Mesh mesh = job.mesh();
     for (std::int32_t stage = 0; stage < job.stages(); ++stage) {
@@ -189,25 +215,21 @@ std::vector<RankId> parse_ranks(std::string_view text, const Job& job) {
   return out;
 }
 
-TraceText trace_text(const SimReport& report, std::size_t limit) {
-  return TraceWriter(report, limit).text();
+void add_trace(CLI::App& command, TraceOptions& options) {
+  command.add_option("--trace", options.file,
+                     "File for a trace that Perfetto opens; gzip when the name ends in .gz");
+  command
+      .add_option("--trace-ranks", options.ranks,
+                  "Ranks in the trace: 0,5,8-15, pipeline for the first of each stage, or all")
+      ->capture_default_str();
+  command.add_option("--trace-limit", options.limit, "Most instructions in the trace")
+      ->check(CLI::Range(1, 10'000'000));
 }
 
-std::string gzip(std::string_view text) {
-  z_stream stream{};
-  constexpr int kGzipFormat = 15 + 16;
-  check(deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipFormat, 8,
-                     Z_DEFAULT_STRATEGY) == Z_OK,
-        "zlib does not start");
-  std::string out(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int ended = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  check(ended == Z_STREAM_END, "zlib ended with {}", ended);
+TraceText trace_text(const ProgramSet& programs, const Mesh& mesh,
+                     std::span<const TraceEvent> events, const TraceOptions& options) {
+  TraceText out = TraceWriter(programs, mesh, events, options.limit).text();
+  if (options.file.ends_with(".gz")) out.content = gzip(out.content);
   return out;
 }
 

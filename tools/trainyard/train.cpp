@@ -24,6 +24,7 @@
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/inputs.h"
 #include "tools/trainyard/output.h"
+#include "tools/trainyard/trace.h"
 
 namespace trainyard {
 namespace {
@@ -35,6 +36,8 @@ struct TrainOptions {
   std::string backend = "cpu", weights, interface, store;
   std::int32_t processes = 0;  // to start here; 0: as many as the job has ranks
   bool resume = false;
+  TraceOptions trace{.file = {}, .ranks = "all"};
+  std::int64_t trace_step = 0;
 };
 
 std::string new_run_id() {
@@ -71,6 +74,7 @@ std::vector<std::string> own_command() {
 // Everything that can be wrong with the input, found before any process is started.
 void check_input(const TrainOptions& options, const Job& job) {
   training_backend(options.backend);
+  parse_ranks(options.trace.ranks, job);
   total_steps(job);
   open_dataset(job);
   if (options.processes != 0 && options.processes != job.gpus())
@@ -106,13 +110,30 @@ std::string agree_on_attempt(Store* store, const WorkerPlace& place, const Job& 
 
 // What rank 0 tells of the run, and to whom.
 struct Reports {
+  std::optional<Output> output;
   RunObservers observers;
   std::shared_ptr<TrainJson> document = std::make_shared<TrainJson>();
-  std::optional<Output> output;
+};
+
+class TraceFile final : public RunObserver {
+ public:
+  TraceFile(const TraceOptions& options, Output& output) : options_(options), output_(output) {}
+  void trace(const TraceRecord& record) override {
+    const TraceText text = trace_text(record.programs, record.mesh, record.events, options_);
+    if (!text.warning.empty()) fmt::print(stderr, "trainyard: {}\n", text.warning);
+    output_.write_extra(text.content);
+  }
+
+ private:
+  const TraceOptions& options_;
+  Output& output_;
 };
 
 void open_reports(const TrainOptions& options, const Job& job, Reports& reports) {
   reports.output.emplace(options.inputs, "train");
+  reports.output->expect_extra(options.trace.file);
+  if (!options.trace.file.empty())
+    reports.observers.add(std::make_shared<TraceFile>(options.trace, *reports.output));
   reports.observers.add(reports.document);
   if (!reports.output->json_on_stdout())
     reports.observers.add(std::make_shared<ConsoleLog>(
@@ -147,15 +168,17 @@ int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& j
     training.folder = fs::path(options.inputs.out_dir) / "checkpoints";
   training.resume = options.resume;
   training.weights = options.weights;
+  if (!options.trace.file.empty()) training.traced = parse_ranks(options.trace.ranks, job);
+  training.traced_step = options.trace_step;
   training.make_backend = training_backend(options.backend).make;
   if (place.rank > 0) {
     run_training(job, training, nullptr);
     return 0;
   }
-  Reports reports{RunObservers([](const std::string& problem) {
+  Reports reports{std::nullopt, RunObservers([](const std::string& problem) {
                     fmt::print(stderr, "trainyard: {}\n", problem);
                   }),
-                  std::make_shared<TrainJson>(), std::nullopt};
+                  std::make_shared<TrainJson>()};
   open_reports(options, job, reports);
   try {
     run_training(job, training, &reports.observers);
@@ -194,6 +217,12 @@ void add_train(CLI::App& app, Action& action) {
                       "Checkpoint (step-…) whose weights the run starts from");
   command->add_option("--store", options->store,
                       "Where ranks meet: file:DIRECTORY or redis://HOST:PORT");
+  add_trace(*command, options->trace);
+  command
+      ->add_option(
+          "--trace-step", options->trace_step,
+          "Step to trace; without it the tenth of this start, or the last if there are fewer")
+      ->check(CLI::PositiveNumber);
   command->add_option("--interface", options->interface,
                       "Network interface between hosts, such as eth0");
   command->callback([&action, options] { action = [options] { return train(*options); }; });

@@ -16,7 +16,6 @@ class MetricsFile : public RunObserver {
   void step(const StepRecord& record) override;
   void evaluation(const EvaluationRecord& record) override;
   void checkpoint(const CheckpointRecord& record) override;
-  void end(const RunEnd&) override {}
 
  private:
   template <class Record>

@@ -38,6 +38,10 @@ void RunObservers::checkpoint(const CheckpointRecord& record) {
   tell([&](RunObserver& each) { each.checkpoint(record); });
 }
 
+void RunObservers::trace(const TraceRecord& record) {
+  tell([&](RunObserver& each) { each.trace(record); });
+}
+
 void RunObservers::end(const RunEnd& end) {
   tell([&](RunObserver& each) { each.end(end); });
 }

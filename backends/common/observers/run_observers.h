@@ -22,6 +22,7 @@ class RunObservers : public RunObserver {
   void step(const StepRecord& record) override;
   void evaluation(const EvaluationRecord& record) override;
   void checkpoint(const CheckpointRecord& record) override;
+  void trace(const TraceRecord& record) override;
   void end(const RunEnd& end) override;
 
  private:

@@ -20,8 +20,6 @@ class TensorboardFile : public RunObserver {
   void begin(const RunFacts& facts) override;
   void step(const StepRecord& record) override;
   void evaluation(const EvaluationRecord& record) override;
-  void checkpoint(const CheckpointRecord&) override {}
-  void end(const RunEnd&) override {}
 
   const std::string& path() const { return file_.path(); }
 

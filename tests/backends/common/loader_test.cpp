@@ -217,6 +217,7 @@ TEST(Loader, AKilledReaderIsNoticedAndLeavesNothingBehind) {
   });
   Loader loader(wait_for_file(folder / "address"), shape, {}, data.start());
   EXPECT_EQ(loader.next(10s).size(), 10u);
+  BatchRing::attach(read_file(folder / "address")).wait_filled(1, 10s);  // read ahead
   ::kill(child, SIGKILL);
   EXPECT_EQ(exit_code(child), 128 + SIGKILL);
   // What was read ahead is still there; then the loss shows, long before the time-out.
