@@ -82,7 +82,8 @@ class FileStore final : public Store {
 
 }  // namespace
 
-std::unique_ptr<Store> open_file_store(std::string_view place, std::string_view run_id) {
+std::unique_ptr<Store> open_file_store(std::string_view place, std::string_view run_id,
+                                       std::chrono::milliseconds /*patience*/) {
   if (place.empty()) throw ConfigError("store \"file:\": names no folder; valid: file:/some/dir");
   return std::make_unique<FileStore>(std::filesystem::path(place) / escaped(run_id));
 }

@@ -2,8 +2,10 @@
 #include <hiredis/hiredis.h>
 #include <sys/time.h>
 
+#include <cerrno>
 #include <charconv>
 
+#include "backends/common/patience.h"
 #include "backends/common/store_kinds.h"
 #include "core/error.h"
 
@@ -20,7 +22,6 @@ using Context = std::unique_ptr<redisContext, FreeContext>;
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 
 constexpr int kDefaultPort = 6379;
-constexpr timeval kAnswerTime{10, 0};
 constexpr const char* kKeepSeconds = "604800";  // a week: nobody clears what dead runs left
 
 struct Address {
@@ -52,9 +53,10 @@ Address parse(std::string_view place) {
 
 class RedisStore final : public Store {
  public:
-  RedisStore(std::string_view place, std::string_view run_id)
+  RedisStore(std::string_view place, std::string_view run_id, std::chrono::milliseconds patience)
       : name_(fmt::format("store redis:{}", place)),
         address_(parse(place)),
+        patience_(patience),
         prefix_(fmt::format("trainyard/{}/", escaped(run_id))) {
     try {
       connect();
@@ -78,23 +80,35 @@ class RedisStore final : public Store {
 
  private:
   void connect() {
-    context_.reset(::redisConnectWithTimeout(address_.host.c_str(), address_.port, kAnswerTime));
+    const timeval patience{patience_.count() / 1000, patience_.count() % 1000 * 1000};
+    context_.reset(::redisConnectWithTimeout(address_.host.c_str(), address_.port, patience));
     if (!context_) throw StoreError(name_ + ": cannot be reached: no memory");
     if (context_->err != 0) fail("cannot be reached", context_->errstr);
-    ::redisSetTimeout(context_.get(), kAnswerTime);
+    ::redisSetTimeout(context_.get(), patience);
   }
 
   // Both commands may be sent twice, so a connection that broke between two calls is made again.
   template <class... Args>
   Reply command(const char* format, Args... args) {
     Reply reply(static_cast<redisReply*>(::redisCommand(context_.get(), format, args...)));
-    if (!reply) {
+    if (!reply && !is_silent()) {
       connect();
       reply.reset(static_cast<redisReply*>(::redisCommand(context_.get(), format, args...)));
     }
-    if (!reply) fail("does not answer", context_->errstr);
+    if (!reply) fail_without_reply();
     if (reply->type == REDIS_REPLY_ERROR) fail("refuses", reply->str);
     return reply;
+  }
+
+  // After a command without reply: hiredis passes on what the system calls a time that is over.
+  bool is_silent() const { return context_->err == REDIS_ERR_IO && errno == EAGAIN; }
+
+  [[noreturn]] void fail_without_reply() const {
+    if (is_silent())
+      throw StoreError(
+          fmt::format("{}: did not answer within {:g} s", name_, in_seconds(patience_)));
+    const bool other_service = context_->err == REDIS_ERR_PROTOCOL;
+    fail(other_service ? "is no Redis server" : "does not answer", context_->errstr);
   }
 
   [[noreturn]] void fail(const char* what, const char* why) const {
@@ -103,14 +117,16 @@ class RedisStore final : public Store {
 
   std::string name_;
   Address address_;
+  std::chrono::milliseconds patience_;
   std::string prefix_;
   Context context_;
 };
 
 }  // namespace
 
-std::unique_ptr<Store> open_redis_store(std::string_view place, std::string_view run_id) {
-  return std::make_unique<RedisStore>(place, run_id);
+std::unique_ptr<Store> open_redis_store(std::string_view place, std::string_view run_id,
+                                        std::chrono::milliseconds patience) {
+  return std::make_unique<RedisStore>(place, run_id, patience);
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -145,7 +146,9 @@ WorkerPlace with_store(WorkerPlace place, const std::string& store) {
 
 std::unique_ptr<Store> open_session(const WorkerPlace& place, Milliseconds timeout) {
   check(place.rank >= 0 && place.rank < place.world, "rank {} of {}", place.rank, place.world);
-  std::unique_ptr<Store> store = open_store(place.store, place.run_id);
+  constexpr Milliseconds kLongestSilence{10'000};  // of a store, however long ranks may take
+  std::unique_ptr<Store> store =
+      open_store(place.store, place.run_id, std::min(timeout, kLongestSilence));
   try {
     const std::string session = Gathering(*store, place.rank, place.world, timeout).run();
     return std::make_unique<PartOfStore>(std::move(store), session);

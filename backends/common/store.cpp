@@ -15,7 +15,8 @@ namespace {
 struct Kind {
   std::string_view scheme;
   std::string_view example;
-  std::unique_ptr<Store> (*open)(std::string_view place, std::string_view run_id);
+  std::unique_ptr<Store> (*open)(std::string_view place, std::string_view run_id,
+                                 std::chrono::milliseconds patience);
 };
 
 constexpr std::array kKinds = {
@@ -30,12 +31,13 @@ bool is_plain(char c) {
 
 }  // namespace
 
-std::unique_ptr<Store> open_store(std::string_view address, std::string_view run_id) {
+std::unique_ptr<Store> open_store(std::string_view address, std::string_view run_id,
+                                  std::chrono::milliseconds patience) {
   if (run_id.empty()) throw ConfigError("the run has no id: set TRAINYARD_RUN_ID");
   const std::string_view scheme = address.substr(0, address.find(':'));
   for (const Kind& kind : kKinds)
     if (scheme == kind.scheme && scheme.size() < address.size())
-      return kind.open(address.substr(scheme.size() + 1), run_id);
+      return kind.open(address.substr(scheme.size() + 1), run_id, patience);
   std::array<std::string_view, kKinds.size()> examples;
   std::ranges::transform(kKinds, examples.begin(), &Kind::example);
   throw ConfigError(fmt::format("store \"{}\": is not an address of a store; valid: {}", address,

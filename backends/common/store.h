@@ -41,8 +41,10 @@ class Store {
 
 // Opens "file:/some/dir" or "redis://host:port" (6379 if not told; an IPv6 address in brackets).
 // Runs of different ids never see each other's keys. Throws ConfigError with the address and the
-// cause: scheme unknown, folder not writable, server not reachable.
-std::unique_ptr<Store> open_store(std::string_view address, std::string_view run_id);
+// cause: scheme unknown, folder not writable, server not reachable or silent for `patience`.
+std::unique_ptr<Store> open_store(
+    std::string_view address, std::string_view run_id,
+    std::chrono::milliseconds patience = std::chrono::milliseconds(10'000));
 
 // The values of all keys, in their order. Throws StoreTimeout with the missing keys, StoreError.
 std::vector<std::string> wait_for(Store& store, std::span<const std::string> keys,
