@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
 #include "backends/common/checkpoint_pieces.h"
 #include "backends/common/file_writer.h"
 #include "backends/common/mapped_file.h"
@@ -33,6 +35,18 @@ SafetensorsSource source_of(const CheckpointPiece& piece) {
           r.row_stride * kElement};
 }
 
+// No run can go on from numbers that are none, so they must not become the newest checkpoint.
+void check_numbers(const CheckpointPiece& piece) {
+  const Rectangle& r = piece.rectangle;
+  for (std::int64_t row = 0; row < r.rows; ++row)
+    for (const float value :
+         piece.flat.subspan(static_cast<std::size_t>(r.offset + row * r.row_stride),
+                            static_cast<std::size_t>(r.columns)))
+      if (!std::isfinite(value))
+        throw std::runtime_error(
+            fmt::format("{} holds a value that is {}", piece_name(r, piece.part), std::abs(value)));
+}
+
 void write_text(const fs::path& path, const std::string& text) {
   FileWriter file(path, Durability::synced);
   file.write(text);
@@ -43,7 +57,10 @@ void write_shard(const fs::path& folder, std::int32_t rank,
                  const std::vector<CheckpointPiece>& pieces) {
   std::vector<SafetensorsSource> sources;
   sources.reserve(pieces.size());
-  for (const CheckpointPiece& piece : pieces) sources.push_back(source_of(piece));
+  for (const CheckpointPiece& piece : pieces) {
+    check_numbers(piece);
+    sources.push_back(source_of(piece));
+  }
   FileWriter file(folder / shard_name(rank), Durability::synced);
   write_safetensors(file, sources, {});
   file.close();
