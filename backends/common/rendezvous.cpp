@@ -1,11 +1,13 @@
 #include "backends/common/rendezvous.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
 #include <climits>
 #include <stdexcept>
+
+#include "backends/common/patience.h"
 
 namespace trainyard {
 
@@ -23,8 +25,18 @@ std::vector<Arrival> meet(Store& store, RankId rank, std::int32_t ranks, const A
   std::vector<std::string> keys;
   for (std::int32_t r = 0; r < ranks; ++r) keys.push_back(fmt::format("rank/{}", r));
   store.set(keys[static_cast<std::size_t>(index(rank))], own.program + "\n" + own.host);
+  std::vector<std::string> values;
+  try {
+    values = wait_for(store, keys, timeout);
+  } catch (const StoreTimeout& late) {
+    std::vector<std::string> missing = late.missing();
+    for (std::string& name : missing) name.replace(name.find('/'), 1, " ");
+    throw StoreTimeout(fmt::format("{} of {} came, but told of no program within {:g} s",
+                                   fmt::join(missing, ", "), ranks, in_seconds(timeout)),
+                       missing);
+  }
   std::vector<Arrival> arrivals;
-  for (const std::string& value : wait_for(store, keys, timeout)) {
+  for (const std::string& value : values) {
     const std::size_t line = value.find('\n');
     if (line == std::string::npos)
       throw std::runtime_error("the store holds a value that no rank of this run wrote");

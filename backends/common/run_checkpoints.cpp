@@ -39,16 +39,27 @@ std::string RunCheckpoints::choose() const {
   return newest.path.string();
 }
 
-// Rank 0's choice, or its reason to choose none, on every rank.
-std::string RunCheckpoints::agree_on(const std::string& choice) const {
-  constexpr std::string_view kKey = "start";
-  if (options_.store == nullptr) return choice;
-  if (options_.rank == RankId(0)) {
-    options_.store->set(kKey, choice);
-    return choice;
+// Rank 0's choice on every rank, or its reason to choose none.
+std::string RunCheckpoints::agree() const {
+  constexpr std::string_view kChosen = "start ", kRefused = "refused ";
+  const std::string key = "start";
+  if (options_.rank > RankId(0)) {
+    const std::string answer =
+        wait_for(*options_.store, std::span(&key, 1), timeout_of(job_)).front();
+    if (answer.starts_with(kRefused)) throw ConfigError(answer.substr(kRefused.size()));
+    return answer.substr(kChosen.size());
   }
-  const std::string key(kKey);
-  return wait_for(*options_.store, std::span(&key, 1), timeout_of(job_)).front();
+  const auto tell = [&](std::string_view kind, const std::string& text) {
+    if (options_.store != nullptr) options_.store->set(key, std::string(kind) + text);
+  };
+  try {
+    const std::string path = choose();
+    tell(kChosen, path);
+    return path;
+  } catch (const ConfigError& refusal) {
+    tell(kRefused, refusal.what());
+    throw;
+  }
 }
 
 RunProgress RunCheckpoints::resume(const std::string& path, RankState& state) const {
@@ -68,7 +79,7 @@ RunProgress RunCheckpoints::resume(const std::string& path, RankState& state) co
 }
 
 RunProgress RunCheckpoints::start(RankState& state, const SamplerState& first) {
-  const std::string path = agree_on(options_.rank == RankId(0) ? choose() : std::string());
+  const std::string path = agree();
   if (store_)
     writer_.emplace(CheckpointOptions{
         options_.folder, static_cast<std::int32_t>(index(options_.rank)), job_.gpus(),
@@ -90,8 +101,7 @@ void RunCheckpoints::collect(RunObserver* observer) {
   if (!pending_) return;
   pending_ = false;
   if (const std::string problem = writer_->wait(); !problem.empty())
-    throw std::runtime_error(
-        fmt::format("the checkpoint of step {} could not be written: {}", pending_step_, problem));
+    throw std::runtime_error(problem);
   if (observer != nullptr)
     observer->checkpoint({pending_step_, store_->folder(pending_step_).string(), pending_bytes_,
                           pending_blocked_, since(started_)});

@@ -37,7 +37,7 @@ class RunCheckpoints {
 
  private:
   std::string choose() const;
-  std::string agree_on(const std::string& choice) const;
+  std::string agree() const;
   RunProgress resume(const std::string& path, RankState& state) const;
   void collect(RunObserver* observer);
 

@@ -141,8 +141,8 @@ void TrainingRun::judge(const StepReport& report, double loss) {
       throw std::runtime_error(fmt::format("step {}: {}", number, problem));
     if (report.skipped) return;
   }
-  if (!std::isfinite(loss))
-    throw std::runtime_error(fmt::format("step {}: the loss is {}", number, loss));
+  if (!std::isfinite(loss))  // a NaN of either sign is told as one
+    throw std::runtime_error(fmt::format("step {}: the loss is {}", number, std::abs(loss)));
   if (report.skipped)
     throw std::runtime_error(
         fmt::format("step {}: the norm of the gradients is {}", number, report.gradient_norm));

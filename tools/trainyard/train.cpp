@@ -89,6 +89,8 @@ void check_input(const TrainOptions& options, const Job& job) {
 }
 
 int launch_ranks(const TrainOptions& options, const Job& job) {
+  const Output writable(options.inputs,
+                        "train");  // what rank 0 would refuse is told by one process
   LaunchOptions launching;
   launching.run_id = new_run_id();
   const MeetingFolder folder(launching.run_id);

@@ -18,6 +18,8 @@
 namespace trainyard {
 namespace {
 
+constexpr std::string_view kOwnName = "trainyard: ";
+
 bool same_file(int a, int b) {
   struct stat first, second;
   return fstat(a, &first) == 0 && fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
@@ -215,8 +217,9 @@ void Supervisor::look_for_stopped() {
 }
 
 void Supervisor::advance_phase() {
-  if (phase_ == Phase::running || phase_ == Phase::killed || Clock::now() < phase_end_) return;
+  if (phase_ == Phase::running || phase_ == Phase::killed) return;
   const bool first = phase_ == Phase::own_way;
+  if (Clock::now() < phase_end_ && !(first && only_stopped_are_left())) return;
   phase_ = first ? Phase::terminated : Phase::killed;
   phase_end_ = Clock::now() + options_.grace;
   signal_all(first ? SIGTERM : SIGKILL);
@@ -229,11 +232,16 @@ void Supervisor::signal_all(int signal) {
 }
 
 void Supervisor::say(const std::string& line) {
-  queues_.front().add(fmt::format("trainyard: {}\n", line));
+  queues_.front().add(fmt::format("{}{}\n", kOwnName, line));
 }
 
 bool Supervisor::all_ended() const {
   return std::ranges::all_of(ranks_, [](const Rank& rank) { return rank.ending.has_value(); });
+}
+
+bool Supervisor::only_stopped_are_left() const {
+  return std::ranges::all_of(
+      ranks_, [](const Rank& rank) { return rank.ending || rank.process->is_stopped(); });
 }
 
 bool Supervisor::drained() const {
@@ -289,10 +297,11 @@ int Supervisor::conclude() {
   }
   const Rank& rank = ranks_[static_cast<std::size_t>(first->rank)];
   const bool refused = rank.ending->signal == 0 && rank.ending->exit_code == kBadInput;
-  const std::string& last = rank.last_line[rank.last_line[kErr].empty() ? kOut : kErr];
+  std::string_view last = rank.last_line[rank.last_line[kErr].empty() ? kOut : kErr];
+  if (last.starts_with(kOwnName)) last.remove_prefix(kOwnName.size());  // this line has it already
   const bool tell_last = rank.ending->signal == 0 && !refused && !last.empty();
   say(fmt::format("rank {} {}{}{}", first->rank, rank.ending->text(),
-                  tell_last ? "; its last line: " + last : "", first->stopped));
+                  tell_last ? fmt::format("; its last line: {}", last) : "", first->stopped));
   return refused ? kBadInput : kFailed;
 }
 

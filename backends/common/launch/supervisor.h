@@ -62,6 +62,7 @@ class Supervisor {
   void say(const std::string& line);  // on standard error
 
   bool all_ended() const;
+  bool only_stopped_are_left() const;  // who cannot end on their own
   bool drained() const;
   int fd_of(int rank, Source source) const;
   OutputQueue& queue_of(int rank, Source source);

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "backends/common/rendezvous.h"
 #include "tests/backends/common/redis_server.h"
 #include "tests/temporary_folder.h"
 
@@ -107,6 +108,17 @@ TEST(Session, TheErrorNamesRunAndAddress) {
   } catch (const StoreTimeout& late) {
     EXPECT_EQ(late.what(),
               "run job-7 at store " + address + ": rank 0 of 2 did not come within 0.01 s");
+  }
+}
+
+TEST(Rendezvous, RanksThatPlannedNothingAreNamed) {
+  const TemporaryFolder folder;
+  const auto store = open_store("file:" + folder.path().string(), "r");
+  try {
+    meet(*store, RankId(1), 3, {"host", "program"}, milliseconds(10));
+    FAIL() << "no StoreTimeout";
+  } catch (const StoreTimeout& late) {
+    EXPECT_STREQ(late.what(), "rank 0, rank 2 of 3 came, but told of no program within 0.01 s");
   }
 }
 
