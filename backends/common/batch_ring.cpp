@@ -24,9 +24,9 @@ namespace {
 constexpr std::uint64_t kMagic = 0x676e697279617274;  // "trayring"
 constexpr std::int32_t kMaxReaders = 1024;
 // How often a waiting reader looks whether the writer still lives.
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kLifeCheck{100};
 
-enum Ending : std::uint32_t { kOpen, kClosed, kFailed };
+enum RingEnd : std::uint32_t { kOpen, kClosed, kFailed };
 
 [[noreturn]] void refuse(const std::string& what) {
   throw std::runtime_error(fmt::format("shared batches: {}: {}", what, std::strerror(errno)));
@@ -34,7 +34,7 @@ enum Ending : std::uint32_t { kOpen, kClosed, kFailed };
 
 // std::atomic's own wait is private to a process.
 void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen) {
-  const auto nanoseconds = std::chrono::nanoseconds(kLook).count();
+  const auto nanoseconds = std::chrono::nanoseconds(kLifeCheck).count();
   const timespec slice{0, static_cast<long>(nanoseconds)};
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT, seen, &slice, nullptr,
             0);

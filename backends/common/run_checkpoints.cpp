@@ -8,10 +8,10 @@
 namespace trainyard {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
-Time since(Clock::time_point start) {
-  return nanoseconds(std::chrono::nanoseconds(Clock::now() - start).count());
+Time since(SteadyClock::time_point start) {
+  return nanoseconds(std::chrono::nanoseconds(SteadyClock::now() - start).count());
 }
 
 }  // namespace
@@ -110,7 +110,7 @@ void RunCheckpoints::collect(RunObserver* observer) {
 void RunCheckpoints::write(RankState& state, const RunProgress& progress,
                            std::optional<double> validation_loss, RunObserver* observer) {
   if (!writer_) return;
-  const auto start = Clock::now();
+  const auto start = SteadyClock::now();
   collect(observer);
   CheckpointManifest manifest;
   manifest.step = progress.steps;

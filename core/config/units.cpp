@@ -7,24 +7,25 @@
 namespace trainyard {
 namespace {
 
-struct Unit {
+struct NamedUnit {
   std::string_view name;
   double size;
 };
 
-constexpr Unit kSizes[] = {{"B", 1},      {"KB", 1e3},         {"kB", 1e3},    {"MB", 1e6},
-                           {"GB", 1e9},   {"TB", 1e12},        {"KiB", 1024.}, {"MiB", 1048576.},
-                           {"GiB", kGiB}, {"TiB", 1024 * kGiB}};
-constexpr Unit kTimes[] = {{"ns", 1},     {"us", 1e3},   {"ms", 1e6},   {"s", 1e9},
-                           {"min", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
+constexpr NamedUnit kSizes[] = {
+    {"B", 1},     {"KB", 1e3},    {"kB", 1e3},       {"MB", 1e6},   {"GB", 1e9},
+    {"TB", 1e12}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", kGiB}, {"TiB", 1024 * kGiB}};
+constexpr NamedUnit kTimes[] = {{"ns", 1},     {"us", 1e3},   {"ms", 1e6},   {"s", 1e9},
+                                {"min", 6e10}, {"h", 3.6e12}, {"d", 8.64e13}};
 
-std::optional<std::int64_t> parse_with_unit(std::string_view text, std::span<const Unit> units) {
+std::optional<std::int64_t> parse_with_unit(std::string_view text,
+                                            std::span<const NamedUnit> units) {
   const std::size_t digits = text.find_last_of("0123456789.");
   if (digits == std::string_view::npos) return std::nullopt;
   const auto number = parse_number(text.substr(0, digits + 1));
   std::string_view name = text.substr(digits + 1);
   while (name.starts_with(' ')) name.remove_prefix(1);
-  for (const Unit& unit : units) {
+  for (const NamedUnit& unit : units) {
     if (unit.name != name || !number) continue;
     const double value = *number * unit.size;
     if (value < 0 || value > 9.1e18) return std::nullopt;

@@ -45,7 +45,10 @@ class Lister {
     } else {
       add_linear("fc1", m_.hidden, m_.ffn, Start::normal);
     }
-    add_linear("fc2", m_.ffn, m_.hidden, Start::residual);
+    if (m_.block == Block::serial)
+      add_linear("fc2", m_.ffn, m_.hidden, Start::residual);
+    else  // the sum of both branches has one bias: proj_bias
+      add("fc2", m_.ffn, m_.hidden, Start::residual);
   }
 
   const Model& m_;

@@ -25,7 +25,8 @@ struct LogicalTensor {
 //   embedding [vocab, hidden], positions [sequence, hidden],
 //   layerN.norm1 [2 or 1, hidden] (gamma, beta), .q .k .v [hidden, …], .proj [query, hidden],
 //   .norm2, .fc1 (SwiGLU: .gate and .value) [hidden, ffn], .fc2 [ffn, hidden],
-//   biases [1, …] as NAME_bias, final_norm, head [vocab, hidden] unless tied.
+//   biases [1, …] as NAME_bias (no fc2_bias in a parallel block), final_norm, head [vocab, hidden]
+//   unless tied.
 std::vector<LogicalTensor> logical_tensors(const Model& model, std::int64_t sequence);
 
 // A rectangle of a logical tensor, and where it lies in a flat buffer of elements.

@@ -22,7 +22,9 @@ std::int64_t layer_parameter_count(const Model& m) {
   const std::int64_t norms = (m.block == Block::parallel ? 1 : 2) * norm_parameters(m);
   const std::int64_t attention = m.hidden * m.qkv_width() + m.query_width() * m.hidden;
   const std::int64_t mlp = m.hidden * m.fc1_width() + m.ffn * m.hidden;
-  const std::int64_t biases = m.bias ? m.qkv_width() + m.hidden + m.fc1_width() + m.hidden : 0;
+  // The branches of a parallel block end in one sum, which has one bias.
+  const std::int64_t sums = m.block == Block::parallel ? 1 : 2;
+  const std::int64_t biases = m.bias ? m.qkv_width() + m.fc1_width() + sums * m.hidden : 0;
   return norms + attention + mlp + biases;
 }
 

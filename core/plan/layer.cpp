@@ -1,13 +1,6 @@
 #include "core/plan/layer.h"
 
 namespace trainyard {
-namespace {
-
-constexpr MemoryClass kKept = MemoryClass::activations;
-constexpr MemoryClass kWork = MemoryClass::workspace;
-
-}  // namespace
-
 std::uint32_t LayerEmitter::rows(const char* name, std::int64_t columns, MemoryClass memory) {
   return e_.local({name, d_.tokens, columns, d_.dtype, memory});
 }

@@ -5,6 +5,10 @@
 
 namespace trainyard {
 
+// What a pass leaves for the next one, and what it needs itself.
+inline constexpr MemoryClass kKept = MemoryClass::activations;
+inline constexpr MemoryClass kWork = MemoryClass::workspace;
+
 // Where a layer's parameters and gradients are during a pass, by Weight.
 struct LayerWeights {
   std::int64_t layer = 0;  // of the model

@@ -1,13 +1,6 @@
 #include "core/plan/layer.h"
 
 namespace trainyard {
-namespace {
-
-constexpr MemoryClass kKept = MemoryClass::activations;
-constexpr MemoryClass kWork = MemoryClass::workspace;
-
-}  // namespace
-
 LayerSaved LayerEmitter::parallel_forward(const LayerWeights& w, std::uint32_t input) {
   LayerSaved s;
   s.norm1 = norm_forward(input, w.of(Weight::norm1));

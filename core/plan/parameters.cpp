@@ -115,7 +115,7 @@ std::vector<Tensor> layer_tensors(const Dims& d, std::int64_t layer) {
       {name("fc1"), fused ? 0 : h, d.fc1, false},
       {name("fc1_bias"), bias, d.fc1, false},
       {name("fc2"), fused ? 0 : d.ffn, h, false},
-      {name("fc2_bias"), bias, h, true},
+      {name("fc2_bias"), serial ? bias : 0, h, true},  // of a parallel block: proj_bias
   };
 }
 

@@ -24,7 +24,7 @@ struct Event {
   std::uint32_t exchange = 0;  // events of one exchange meet
   bool met = false;
 };
-struct Unit {
+struct JointStart {
   std::vector<std::uint32_t> events;
   std::array<std::uint32_t, kStreams> needs{};  // events of each stream that end before it starts
   bool started = false;
@@ -204,7 +204,7 @@ class Rendezvous {
   }
   // Starts a unit if it can be; true if it has ended, too.
   bool try_start(std::uint32_t unit, std::int32_t stage, std::vector<std::int32_t>& awake) {
-    Unit& u = units_[unit];
+    JointStart& u = units_[unit];
     if (u.started) return false;
     for (int s = 0; s < kStreams; ++s)
       if (ended_[stage][s] < u.needs[s]) return false;
@@ -230,7 +230,7 @@ class Rendezvous {
 
   // An event that has not ended and that keeps `event` from ending.
   std::uint32_t blocker(std::uint32_t event) const {
-    const Unit& unit = units_[events_[event].unit];
+    const JointStart& unit = units_[events_[event].unit];
     const std::int32_t stage = events_[event].stage;
     if (!unit.started) {
       for (int s = 0; s < kStreams; ++s)
@@ -278,7 +278,7 @@ class Rendezvous {
   const std::vector<HappensBefore>& order_;
   Violations& violations_;
   std::vector<Event> events_;
-  std::vector<Unit> units_;
+  std::vector<JointStart> units_;
   std::vector<Exchange> exchanges_;
   std::vector<std::array<std::vector<std::uint32_t>, kStreams>> streams_;  // events, by stage
   std::vector<std::array<std::size_t, kStreams>> ended_;  // how many of them have ended

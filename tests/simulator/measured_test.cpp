@@ -73,7 +73,7 @@ TEST(Measured, StageTimesAreSpreadOverChunks) {
   EXPECT_EQ(run(job, {stage}).iteration, microseconds(2000));
 }
 
-class Free final : public Costs {
+class FreeOfCharge final : public Costs {
  public:
   Time kernel(const KernelSpec&) const override { return {}; }
   Time collective(Op, const GroupShape&, Bytes) const override { return {}; }
@@ -98,7 +98,7 @@ Job traced_job() {
 
 TEST(Measured, ReplaysAProductionTraceWithIdealStages) {
   const Job job = traced_job();
-  const auto result = execute(job, plan(job), {}, Free());
+  const auto result = execute(job, plan(job), {}, FreeOfCharge());
   EXPECT_NEAR(to_seconds(result.iteration), 1.8433, 0.001 * 1.8433);  // published ideal step
 }
 
@@ -111,7 +111,7 @@ TEST(Measured, ReplaysAProductionTraceWithActualStages) {
   Job job = traced_job();
   job.measured.forward_ms = {67.0, 67.1, 67.5, 139.7};
   job.measured.backward_ms = {143.1, 143.2, 143.8, 203.5};
-  const auto result = execute(job, plan(job), {}, Free());
+  const auto result = execute(job, plan(job), {}, FreeOfCharge());
   const double without_transfers = 0.3413 + 0.6336 + 3 * 0.3432 + 0.131322;
   const double transfers = to_seconds(result.iteration) - without_transfers;
   // 3 forward and 3 backward hops, and up to one between each two passes of the last stage.

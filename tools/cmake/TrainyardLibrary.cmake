@@ -25,14 +25,16 @@ function(trainyard_add_library name)
           FILES_MATCHING PATTERN "*.h")
 endfunction()
 
-# trainyard_warnings(target header…): warnings, and with TRAINYARD_PRECOMPILE the usual headers and
-# those given, parsed once for all its sources.
+# trainyard_warnings(target header…): warnings, and with TRAINYARD_BATCHED several sources at a time,
+# the usual headers and those given parsed once for all. Names in unnamed namespaces must then differ
+# within a target.
 function(trainyard_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
   if(TRAINYARD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
-  if(TRAINYARD_PRECOMPILE)
+  if(TRAINYARD_BATCHED)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     target_precompile_headers(${target} PRIVATE <fmt/format.h> <algorithm> <filesystem>
                               <functional> <map> <memory> <string> <vector> ${ARGN})
   endif()

@@ -10,10 +10,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kScenarios = TRAINYARD_SCENARIOS;
+const std::string kPresets = TRAINYARD_SCENARIOS;
 
 Model preset(const std::string& name) {
-  return load_job({kToyRoot + "/gpus/toy-gpu.toml", kScenarios + "/models/" + name + ".toml"},
+  return load_job({kToyRoot + "/gpus/toy-gpu.toml", kPresets + "/models/" + name + ".toml"},
                   {"batch.sequence_length=1024", "cluster.gpu.memory=900TiB"}, kToyRoot)
       .model;
 }
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(ModelPresetFiles, AreAllCompared) {
   int files = 0;
-  for (const auto& entry : fs::directory_iterator(kScenarios + "/models"))
+  for (const auto& entry : fs::directory_iterator(kPresets + "/models"))
     files += entry.path().extension() == ".toml";
   EXPECT_EQ(files, 20);
 }

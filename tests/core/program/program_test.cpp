@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ProgramBuilder small() {
+ProgramBuilder small_program() {
   ProgramBuilder b(1);
   b.pass(PassKind::forward, 3, 1);
   const auto x = b.buffer("x", 512), y = b.buffer("y", 512);
@@ -49,7 +49,7 @@ TEST(Program, NamesEveryOpAndStreamOnce) {
 }
 
 TEST(Program, TextShowsALineAnInstruction) {
-  const std::string text = to_text(small().program);
+  const std::string text = to_text(small_program().program);
   EXPECT_THAT(text, HasSubstr("program of stage 1: 3 instructions, 3 buffers"));
   EXPECT_THAT(text, HasSubstr("0 forward_in   recv pipeline-1 tag 7"));
   EXPECT_THAT(text, HasSubstr("gemm_forward bf16 [2,3,5]"));
@@ -60,7 +60,7 @@ TEST(Program, TextShowsALineAnInstruction) {
 TEST(ProgramHash, ChangesWithAnythingThatWouldRunDifferently) {
   std::set<std::uint64_t> hashes;
   const auto add = [&](const Program& program) { hashes.insert(program_hash(set_of({program}))); };
-  const Program base = small().program;
+  const Program base = small_program().program;
   add(base);
   add(base);
   EXPECT_EQ(hashes.size(), 1u);
