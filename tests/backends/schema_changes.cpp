@@ -122,6 +122,7 @@ std::vector<Change> cluster_changes() {
           {"wide", "cluster.fabric.uplink_gbps=50", Effect::slower},
           {"wide", "cluster.fabric.oversubscription=1000", Effect::differs},
           {"wide", "cluster.fabric.adaptive_routing=true", Effect::faster},
+          {"wide", "cluster.fabric.polarised=true", Effect::slower},
           {"wide", "cluster.fabric.hop_latency_us=100", Effect::slower},
           {"wide", "cluster.fabric.base_latency_us=100", Effect::slower},
           {"cluster", "cluster.nccl.launch_us=100", Effect::slower},
