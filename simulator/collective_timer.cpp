@@ -51,30 +51,39 @@ CollectiveTimer::CollectiveTimer(const Cluster& cluster, const Network& network)
       nccl_(cluster.nccl),
       qps_(network_model_info(network.model).collisions ? network.qps_per_connection : 0) {}
 
-CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
+CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape, const Wires& wires) const {
   Link out;
   out.inside = gigabytes(node_.nvlink.value > 0 ? node_.nvlink : node_.pcie);
   out.ranks_per_node = static_cast<double>(shape.ranks) / shape.nodes;
   if (shape.nodes == 1) return out;
-  out.outside = std::min(gigabytes(topology_.node_bandwidth()) / shape.concurrent_per_node,
-                         out.ranks_per_node * gigabytes(node_.pcie));
+  out.outside = gigabytes(wires.node);
+  out.net_latency = wires.latency_us;
+  return out;
+}
+
+Wires CollectiveTimer::expected_wires(const GroupShape& shape) const {
+  if (shape.nodes == 1) return {};
+  Wires out;
+  const double ranks_per_node = static_cast<double>(shape.ranks) / shape.nodes;
+  out.node.value = std::min(topology_.node_bandwidth().value / shape.concurrent_per_node,
+                            ranks_per_node * node_.pcie.value);
   // A ring leaves each of its ToR sets and pods once, on every card it uses.
   const double nodes = shape.nodes, to_core = shape.pod_span > 1 ? shape.pod_span : 0;
   const double to_tor = shape.tor_span > 1 ? shape.tor_span : 0;
   if (qps_ > 0)
-    out.outside *= topology_
-                       .rate({.tor_flows = node_.nics * to_tor / nodes,
-                              .core_flows = node_.nics * to_core / nodes,
-                              .tor_spans = shape.tor_span,
-                              .pod_spans = shape.pod_span,
-                              .qps = qps_})
-                       .slowest;
+    out.node.value *= topology_
+                          .rate({.tor_flows = node_.nics * to_tor / nodes,
+                                 .core_flows = node_.nics * to_core / nodes,
+                                 .tor_spans = shape.tor_span,
+                                 .pod_spans = shape.pod_span,
+                                 .qps = qps_})
+                          .slowest;
   const double to_pod = to_tor - to_core;
   const auto share_us = [&](Tier of, double hops) {
     return to_microseconds(topology_.latency(of)) * hops / nodes;
   };
-  out.net_latency = share_us(Tier::core, to_core) + share_us(Tier::pod, to_pod) +
-                    share_us(Tier::tor, nodes - to_core - to_pod);
+  out.latency_us = share_us(Tier::core, to_core) + share_us(Tier::pod, to_pod) +
+                   share_us(Tier::tor, nodes - to_core - to_pod);
   return out;
 }
 
@@ -94,6 +103,21 @@ double CollectiveTimer::ring_us(const Call& call, const Link& wires, const Proto
   if (op == Op::broadcast) return protocol.base_us + steps * latency + wire_us(bytes, gbs);
   const double chunk = wire_us(bytes / ranks, gbs);
   return protocol.base_us + steps * std::hypot(latency, chunk) + kOwnChunk * chunk;
+}
+
+double CollectiveTimer::best_ring_us(const Call& call, const Link& wires) const {
+  return std::min({ring_us(call, wires, nccl_.ll), ring_us(call, wires, nccl_.ll128),
+                   ring_us(call, wires, nccl_.simple)});
+}
+
+Time CollectiveTimer::ring_time(Op op, const GroupShape& shape, Bytes bytes,
+                                const Wires& wires) const {
+  check(op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce ||
+            op == Op::broadcast,
+        "{} is no ring", op_name(op));
+  if (shape.ranks <= 1 || bytes.value <= 0) return {};
+  const Call call{op, shape, static_cast<double>(bytes.value)};
+  return microseconds(nccl_.launch_us + best_ring_us(call, link(shape, wires)));
 }
 
 // Two binary trees over the nodes, a chain inside each: up with the sums, down with the result, so
@@ -144,16 +168,15 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
         "{} is no collective", op_name(op));
   if (shape.ranks <= 1 || bytes.value <= 0) return {};
   const Call call{op, shape, static_cast<double>(bytes.value)};
-  const Link wires = link(shape);
+  const Link wires = link(shape, expected_wires(shape));
   double best = std::numeric_limits<double>::infinity();
   if (op == Op::all_to_all) {
     best = all_to_all_us(call, wires);
   } else {
-    for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple}) {
-      best = std::min(best, ring_us(call, wires, *protocol));
-      if (op == Op::all_reduce && shape.nodes > 1)
+    best = best_ring_us(call, wires);
+    if (op == Op::all_reduce && shape.nodes > 1)
+      for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple})
         best = std::min(best, tree_us(call, wires, *protocol));
-    }
     const bool whole_nodes = shape.ranks == shape.nodes * node_.gpus && node_.gpus > 4;
     if (op == Op::all_reduce && nccl_.nvls_gbs > 0 && whole_nodes)
       best = std::min(best, nvls_us(call, wires));

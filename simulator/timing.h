@@ -52,6 +52,13 @@ struct GroupShape {
 GroupShape group_shape(const Mesh& mesh, const Placement& placement, const Cluster& cluster,
                        Group group, RankId member);
 
+// What the ring of a group gets between nodes: payload of each of its nodes on all its cards
+// together, and the mean latency from card to card.
+struct Wires {
+  Bandwidth node;
+  double latency_us = 0;
+};
+
 // Time of a collective over `shape`, by NCCL's choice of algorithm and protocol.
 // `bytes` is the full (unsharded) size, as nccl-tests counts it.
 class CollectiveTimer {
@@ -60,6 +67,10 @@ class CollectiveTimer {
 
   // 0 for one rank or no bytes. Op is a collective.
   Time time(Op op, const GroupShape& shape, Bytes bytes) const;
+  // What a ring over several nodes is expected to get.
+  Wires expected_wires(const GroupShape& shape) const;
+  // The same collective as a ring over `wires`, by the best protocol.
+  Time ring_time(Op op, const GroupShape& shape, Bytes bytes, const Wires& wires) const;
   // A message between two ranks whose path climbs to `tier`, once both sides are ready, while
   // `concurrent_per_node` such messages leave the node.
   Time transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const;
@@ -71,7 +82,8 @@ class CollectiveTimer {
   struct Call;
   struct Link;  // what a group sees of the wires
 
-  Link link(const GroupShape& shape) const;
+  Link link(const GroupShape& shape, const Wires& wires) const;
+  double best_ring_us(const Call& call, const Link& wires) const;
   static double ring_us(const Call& call, const Link& wires, const Protocol& protocol);
   double tree_us(const Call& call, const Link& wires, const Protocol& protocol) const;
   double nvls_us(const Call& call, const Link& wires) const;

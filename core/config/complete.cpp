@@ -80,6 +80,8 @@ void infer_nodes(Job& job, Report& report) {
   report.spoil("cluster.nodes");
 }
 
+}  // namespace
+
 void complete_world(Job& job, Report& report) {
   const bool sizes_known =
       report.usable({"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
@@ -97,8 +99,6 @@ void complete_world(Job& job, Report& report) {
     if (!report.given("cluster.nodes")) infer_nodes(job, report);
   }
 }
-
-}  // namespace
 
 void complete(Job& job, Report& report) {
   complete_heads(job, report);

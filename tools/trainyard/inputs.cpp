@@ -61,4 +61,12 @@ Job load(const Inputs& inputs, const std::vector<std::string>& more_sets) {
   return job;
 }
 
+Job load_network(const Inputs& inputs, const std::vector<std::string>& more_sets) {
+  std::vector<std::string> sets = inputs.sets;
+  sets.insert(sets.end(), more_sets.begin(), more_sets.end());
+  Job job = load_cluster(inputs.files, sets, scenario_root());
+  if (inputs.seed) job.seed = *inputs.seed;
+  return job;
+}
+
 }  // namespace trainyard

@@ -31,4 +31,7 @@ void add_fault_option(CLI::App& command, Inputs& inputs);
 // ConfigError with every violation.
 Job load(const Inputs& inputs, const std::vector<std::string>& more_sets = {});
 
+// The same for commands that need no more than a cluster and its network.
+Job load_network(const Inputs& inputs, const std::vector<std::string>& more_sets);
+
 }  // namespace trainyard

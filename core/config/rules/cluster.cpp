@@ -32,6 +32,8 @@ void check_tensor_in_node(const Job& job, Report& report) {
                             job.parallel.tensor, job.cluster.node.gpus));
 }
 
+}  // namespace
+
 void check_links(const Job& job, Report& report) {
   const NodeProfile& node = job.cluster.node;
   if (report.usable({"cluster.nodes", "cluster.node.nics", "cluster.node.nic_gbps"}) &&
@@ -46,6 +48,8 @@ void check_links(const Job& job, Report& report) {
                     "GPUs of a node need a link: give cluster.node.nvlink_gbs or "
                     "cluster.node.pcie_gbs, or cluster.preset");
 }
+
+namespace {
 
 void check_precision(const Job& job, Report& report) {
   if (!report.usable({"training.precision", "cluster.gpu.sms"})) return;
