@@ -1,5 +1,7 @@
 #include "network_models/closed_form.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace trainyard {
@@ -15,9 +17,10 @@ std::optional<Time> ClosedFormModel::closed_form(const Flow& flow) const {
   return topology_.message(flow.bytes, tier, flow.concurrent, qps_);
 }
 
-FlowId ClosedFormModel::start(const Flow& flow, Time now) {
+FlowId ClosedFormModel::start_in_step(std::span<const Flow> flows, Time now) {
   const FlowId id{started_++};
-  const Time end = now + *closed_form(flow);
+  Time end = now;
+  for (const Flow& flow : flows) end = std::max(end, now + *closed_form(flow));
   ends_[id] = end;
   by_end_.emplace(end, id);
   return id;

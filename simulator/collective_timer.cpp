@@ -27,6 +27,11 @@ double limited(double gbs, double limit) { return limit > 0 ? std::min(gbs, limi
 
 }  // namespace
 
+Bytes ring_bytes(Op op, std::int64_t ranks, Bytes bytes) {
+  const std::int64_t laps = op == Op::all_reduce ? 2 : 1;
+  return {laps * (ranks - 1) * bytes.value / ranks};
+}
+
 struct CollectiveTimer::Call {
   Op op;
   GroupShape shape;
@@ -182,6 +187,11 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
       best = std::min(best, nvls_us(call, wires));
   }
   return microseconds(nccl_.launch_us + best);
+}
+
+bool CollectiveTimer::takes_ring(Op op, const GroupShape& shape, Bytes bytes) const {
+  return op != Op::all_to_all &&
+         time(op, shape, bytes) == ring_time(op, shape, bytes, expected_wires(shape));
 }
 
 Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {

@@ -22,4 +22,19 @@ Time ModelCosts::transfer(Bytes bytes, const Route& route) const {
   return collectives_.transfer(bytes, route.tier, route.concurrent);
 }
 
+Time ModelCosts::message_overhead(const Route& route) const {
+  return collectives_.message_overhead(route.tier);
+}
+
+bool ModelCosts::is_ring(Op op, const GroupShape& shape, Bytes bytes) const {
+  return collectives_.takes_ring(op, shape, bytes);
+}
+
+Time ModelCosts::ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const {
+  Wires wires = collectives_.expected_wires(shape);
+  wires.node = {static_cast<double>(ring_bytes(op, shape.ranks, bytes).value) /
+                to_seconds(on_wire)};
+  return seconds(to_seconds(collectives_.ring_time(op, shape, bytes, wires)) * in_training_);
+}
+
 }  // namespace trainyard

@@ -147,7 +147,7 @@ std::string_view cause_name(Cause cause) {
 SimulationResult execute(const Job& job, const ProgramSet& programs,
                          const SimulationOptions& options, const Costs& costs) {
   const Scene scene(job, programs, options, costs);
-  Executor executor(scene, options.threads);
+  Executor executor(job, scene, costs, options.threads);
   executor.run();
   SimulationResult result;
   count(scene, result);
@@ -156,8 +156,9 @@ SimulationResult execute(const Job& job, const ProgramSet& programs,
     return result;
   }
   result.iteration = last_end(executor);
+  result.network = executor.network_use(result.iteration);
   result.stage_busy = stage_busy(scene, executor);
-  History history(scene, executor.crossings());
+  History history(scene, executor.crossings(), executor.transfer_ends());
   if (result.iteration.value > 0) explain(scene, executor, history, result);
   check_books(scene, executor, result, is_modelled(job, options.scale));
   result.trace = trace(scene, history, options.traced);

@@ -59,6 +59,9 @@ struct Wires {
   double latency_us = 0;
 };
 
+// What each edge of a ring carries in a collective over `ranks` ranks.
+Bytes ring_bytes(Op op, std::int64_t ranks, Bytes bytes);
+
 // Time of a collective over `shape`, by NCCL's choice of algorithm and protocol.
 // `bytes` is the full (unsharded) size, as nccl-tests counts it.
 class CollectiveTimer {
@@ -71,6 +74,8 @@ class CollectiveTimer {
   Wires expected_wires(const GroupShape& shape) const;
   // The same collective as a ring over `wires`, by the best protocol.
   Time ring_time(Op op, const GroupShape& shape, Bytes bytes, const Wires& wires) const;
+  // Whether a ring is what time() takes.
+  bool takes_ring(Op op, const GroupShape& shape, Bytes bytes) const;
   // A message between two ranks whose path climbs to `tier`, once both sides are ready, while
   // `concurrent_per_node` such messages leave the node.
   Time transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const;

@@ -42,7 +42,8 @@ FlowModel::FlowModel(const Cluster& cluster, const Network& network, const Place
       router_(fabric_, cluster.fabric.polarised, seed),
       placement_(placement),
       queue_pairs_(static_cast<std::uint32_t>(network.qps_per_connection)),
-      rates_(capacities(fabric_)) {}
+      rates_(capacities(fabric_)),
+      carried_(static_cast<std::size_t>(fabric_.links())) {}
 
 FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
   go_to(now);
@@ -59,7 +60,8 @@ FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
   transfer.order = started_++;
   transfer.flows.assign(flows.begin(), flows.end());
   transfer.left = static_cast<double>(flows.front().bytes.value) / queue_pairs_;
-  transfer.since = now;
+  transfer.size = transfer.left;
+  transfer.started = transfer.since = now;
   send(slot);
   return transfer.id;
 }
@@ -83,6 +85,23 @@ void FlowModel::send(std::int32_t slot) {
   transfer.flow = rates_.add(merged(std::move(uses)));
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
   slot_of_flow_[transfer.flow] = slot;
+  count_carried(transfer, 1);
+}
+
+void FlowModel::count_carried(const Transfer& transfer, double sign) {
+  for (const MaxMin::Use& use : rates_.uses(transfer.flow))
+    carried_[static_cast<std::size_t>(use.link)] += sign * use.weight * transfer.left;
+}
+
+std::optional<NetworkUse> FlowModel::use(Time whole) const {
+  NetworkUse out{slowest_, 0};
+  for (std::int32_t i = 0; i < fabric_.links(); ++i) {
+    const LinkKind kind = fabric_.place(LinkId{i}).kind;
+    if (kind < LinkKind::nic_out) continue;
+    const double can = fabric_.capacity(kind) * to_seconds(whole);
+    out.busiest_link = std::max(out.busiest_link, carried_[static_cast<std::size_t>(i)] / can);
+  }
+  return out;
 }
 
 void FlowModel::route_around(LinkId link, bool down, Time now) {
@@ -96,6 +115,7 @@ void FlowModel::route_around(LinkId link, bool down, Time now) {
   for (const std::int32_t slot : crossing) {
     Transfer& transfer = transfers_[slot];
     count_sent(transfer);
+    count_carried(transfer, -1);
     transfer.rate = 0;
     due_.erase(slot);
     rates_.remove(std::exchange(transfer.flow, -1));
@@ -113,7 +133,12 @@ std::int32_t FlowModel::slot(FlowId flow) const {
 void FlowModel::cancel(FlowId flow, Time now) {
   go_to(now);
   const std::int32_t at = slot(flow);
-  if (transfers_[at].flow >= 0) rates_.remove(transfers_[at].flow);
+  if (transfers_[at].flow >= 0) {
+    settle();
+    count_sent(transfers_[at]);
+    count_carried(transfers_[at], -1);
+    rates_.remove(transfers_[at].flow);
+  }
   release(at);
 }
 
@@ -167,6 +192,12 @@ void FlowModel::finish_sending(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
   rates_.remove(std::exchange(transfer.flow, -1));
   transfer.flows.clear();
+  if (transfer.latency.value > 0) {
+    const double card =
+        std::min(fabric_.capacity(LinkKind::nic_out), fabric_.capacity(LinkKind::pcie_out));
+    const double mean = transfer.size * queue_pairs_ / to_seconds(now_ - transfer.started);
+    slowest_ = std::min(slowest_, mean / card);
+  }
   due_.set(slot, now_ + transfer.latency, transfer.order);
 }
 

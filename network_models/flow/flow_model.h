@@ -23,12 +23,11 @@ class FlowModel : public NetworkModel {
 
   std::optional<Time> closed_form(const Flow&) const override { return std::nullopt; }
   FlowId start(const Flow& flow, Time now) override { return start_in_step({&flow, 1}, now); }
-  // Flows of equal size that end together because none can get ahead of the others: the edges of a
-  // ring. Each moves at the pace of the slowest.
-  FlowId start_in_step(std::span<const Flow> flows, Time now);
+  FlowId start_in_step(std::span<const Flow> flows, Time now) override;
   void cancel(FlowId flow, Time now) override;
   void set_capacity(LinkId link, double fraction, Time now) override;
   Time advance(Time limit, std::vector<FlowEnd>& ended) override;
+  std::optional<NetworkUse> use(Time whole) const override;
   // From `now` on switches know that the link is down (or up again) and choose among the others.
   // Flows that cross it go on over new paths; the others keep theirs (resilient hashing). Throws
   // ConfigError that names both ends of a flow to which no path is left.
@@ -52,14 +51,15 @@ class FlowModel : public NetworkModel {
     std::vector<Flow> flows;  // in step; empty once all bytes are sent
     std::int32_t flow = -1;   // in rates_; -1: all bytes are sent
     double left = 0;          // bytes of one queue pair
-    double rate = 0;
-    Time since, latency;
+    double size = 0, rate = 0;
+    Time started, since, latency;
     std::int64_t order = 0;
   };
 
   std::int32_t slot(FlowId flow) const;
   void go_to(Time now);
   void settle();
+  void count_carried(const Transfer& transfer, double sign);
   void count_sent(Transfer& transfer) const;
   void finish_sending(std::int32_t slot);
   void release(std::int32_t slot);
@@ -75,6 +75,8 @@ class FlowModel : public NetworkModel {
   std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_
   Time now_;
   std::int64_t started_ = 0, solved_ = 0;
+  double slowest_ = 1;           // of a card's rate
+  std::vector<double> carried_;  // bytes, by link
 };
 
 }  // namespace trainyard

@@ -88,6 +88,7 @@ std::vector<Change> job_changes() {
       {"tiny", "software.cuda_graphs=true", Effect::faster},
       {"cluster", "software.garbage_collection_ms=50", Effect::slower},
       {"wide", "network.model=ideal", Effect::faster},
+      {"wide", "network.model=flow", Effect::differs},
       {"wide", "network.qps_per_connection=16", Effect::faster},
       {"replayed", "measured.forward_ms=[50]", Effect::slower},
       {"replayed", "measured.backward_ms=[100]", Effect::slower},
