@@ -5,6 +5,13 @@
 #include "core/error.h"
 
 namespace trainyard {
+namespace {
+
+[[noreturn]] void refuse_links() {
+  throw ConfigError("a network model in closed form has no links that could slow down or fail");
+}
+
+}  // namespace
 
 ClosedFormModel::ClosedFormModel(const Cluster& cluster, const Network& network,
                                  const Placement& placement, bool collisions)
@@ -33,9 +40,11 @@ void ClosedFormModel::cancel(FlowId flow, Time /*now*/) {
   ends_.erase(found);
 }
 
-void ClosedFormModel::set_capacity(LinkId /*link*/, double /*fraction*/, Time /*now*/) {
-  throw ConfigError("a network model in closed form has no links that could slow down or fail");
-}
+void ClosedFormModel::set_capacity(LinkId, double, Time) { refuse_links(); }
+
+void ClosedFormModel::route_around(LinkId, bool, Time) { refuse_links(); }
+
+LinkId ClosedFormModel::link(std::string_view) const { refuse_links(); }
 
 Time ClosedFormModel::advance(Time limit, std::vector<FlowEnd>& ended) {
   if (by_end_.empty() || by_end_.begin()->first > limit) return limit;

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "core/types.h"
@@ -43,6 +44,12 @@ class NetworkModel {
   virtual void cancel(FlowId flow, Time now) = 0;
   // `fraction` of the link's speed from `now` on; 0 is down.
   virtual void set_capacity(LinkId link, double fraction, Time now) = 0;
+  // From `now` on switches know that the link is down (or up again) and choose among the others.
+  // Flows that cross it go on over new paths; the others keep theirs (resilient hashing). Throws
+  // ConfigError that names both ends of a flow to which no path is left.
+  virtual void route_around(LinkId link, bool down, Time now) = 0;
+  // The link called, for example, "tor_up:3:5"; throws ConfigError if there is none.
+  virtual LinkId link(std::string_view name) const = 0;
   // Goes to the first flow end at or before `limit`, or to `limit`; appends all flows that end
   // then and returns the time reached.
   virtual Time advance(Time limit, std::vector<FlowEnd>& ended) = 0;

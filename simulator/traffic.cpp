@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "network_models/network_models.h"
@@ -9,7 +10,29 @@
 namespace trainyard {
 
 Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
-    : scene_(scene), costs_(costs), node_(job.cluster.node), network_(make_network_model(job)) {}
+    : scene_(scene), costs_(costs), node_(job.cluster.node), network_(make_network_model(job)) {
+  for (const Fault& fault : job.faults)
+    if (fault.of_link()) add_events(fault);
+  std::ranges::stable_sort(events_, std::greater(), &LinkEvent::at);
+}
+
+void Traffic::add_events(const Fault& fault) {
+  const LinkId link = network_->link(fault.link);
+  const bool down = fault.kind == Fault::Kind::link_down;
+  events_.push_back({fault.at.value, link, down ? 0 : 1 / fault.factor});
+  const bool returns = fault.lasts < kNever - fault.at;
+  const Time back = returns ? fault.at + fault.lasts : kNever;
+  const bool noticed = down && fault.converge < back - fault.at;
+  if (noticed) events_.push_back({(fault.at + fault.converge).value, link, -1, true});
+  if (returns) events_.push_back({back.value, link, 1});
+  if (noticed && returns) events_.push_back({back.value, link, -1, false});
+}
+
+void Traffic::happen(const LinkEvent& event) {
+  const Time now = nanoseconds(event.at);
+  if (event.fraction >= 0) network_->set_capacity(event.link, event.fraction, now);
+  if (event.known_down) network_->route_around(event.link, *event.known_down, now);
+}
 
 void Traffic::add(const Departure& departure) {
   waiting_.push({departure.at, added_++, departure, nullptr, kNone});
@@ -76,7 +99,11 @@ void Traffic::start_rings(std::uint32_t moving) {
 
 bool Traffic::advance(std::vector<Landing>& landed) {
   while (landed.empty()) {
-    const std::int64_t next = waiting_.empty() ? kNever.value : waiting_.top().at;
+    std::int64_t next = waiting_.empty() ? kNever.value : waiting_.top().at;
+    // What happens to links when all is done is nobody's concern.
+    const bool idle = waiting_.empty() && moving_of_.empty();
+    const bool event = !idle && !events_.empty() && events_.back().at <= next;
+    if (event) next = events_.back().at;
     ended_.clear();
     network_->advance(nanoseconds(next), ended_);
     for (const FlowEnd& end : ended_) {
@@ -89,6 +116,11 @@ bool Traffic::advance(std::vector<Landing>& landed) {
       moving_of_.erase(found);
     }
     if (!ended_.empty()) continue;
+    if (event) {
+      happen(events_.back());
+      events_.pop_back();
+      continue;
+    }
     if (waiting_.empty()) return false;
     for (; !waiting_.empty() && waiting_.top().at == next; waiting_.pop()) start(waiting_.top());
   }

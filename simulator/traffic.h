@@ -46,11 +46,20 @@ class Traffic {
     std::uint32_t crossing = kNone;
     bool operator>(const Start& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
+  // A link changes, or switches learn that it has.
+  struct LinkEvent {
+    std::int64_t at = 0;
+    LinkId link{};
+    double fraction = 1;               // of its rate from then on; negative: as it is
+    std::optional<bool> known_down{};  // switches go around it from then on, or no more
+  };
   struct Moving {
     Start start;
     std::int32_t flows = 0;  // still to end
   };
 
+  void add_events(const Fault& fault);
+  void happen(const LinkEvent& event);
   void start(const Start& start);
   void start_rings(std::uint32_t moving);
   void send(std::uint32_t moving, std::span<const Flow> flows);
@@ -65,6 +74,7 @@ class Traffic {
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::int64_t, std::uint32_t> moving_of_;  // by flow
   std::vector<FlowEnd> ended_;
+  std::vector<LinkEvent> events_;  // latest first
   std::int64_t added_ = 0;
 };
 

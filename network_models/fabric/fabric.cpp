@@ -1,6 +1,9 @@
 #include "network_models/fabric/fabric.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "core/error.h"
@@ -92,6 +95,36 @@ LinkId Fabric::link(const LinkPlace& place) const {
   check(has(place), "no port {} of {}", place.port, place.owner);
   const std::int64_t within = std::int64_t{place.owner} * ports(place.kind) + place.port;
   return LinkId{static_cast<std::int32_t>(first_[static_cast<int>(place.kind)] + within)};
+}
+
+LinkId Fabric::named(std::string_view text) const {
+  static constexpr std::array<std::string_view, kLinkKinds> kKinds{
+      "gpu_out", "gpu_in", "pcie_out", "pcie_in", "nic_out",
+      "nic_in",  "tor_up", "tor_down", "core_up", "core_down"};
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const auto* const kind = std::ranges::find(kKinds, text.substr(0, colon));
+  LinkPlace place{static_cast<LinkKind>(kind - kKinds.begin())};
+  std::string_view rest = text.substr(colon);
+  bool numbers = true;
+  const auto read = [&](std::int32_t& out) {
+    const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), out);
+    numbers = error == std::errc();
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  };
+  if (rest.empty()) numbers = false;
+  if (numbers) read(place.owner);
+  if (numbers && rest.starts_with(':')) read(place.port);
+  if (kind == kKinds.end() || !numbers || !rest.empty())
+    throw ConfigError(
+        fmt::format("link \"{}\": write KIND:NUMBER or KIND:NUMBER:PORT, such as "
+                    "tor_up:3:5; kinds: {}",
+                    text, fmt::join(kKinds, ", ")));
+  if (!has(place))
+    throw ConfigError(
+        fmt::format("link \"{}\": the fabric has no such link; {} has {} with {} "
+                    "ports each",
+                    text, *kind, owners(place.kind), ports(place.kind)));
+  return link(place);
 }
 
 LinkPlace Fabric::place(LinkId link) const {

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/config/job.h"
 
@@ -43,7 +44,9 @@ class Fabric {
 
   std::int64_t links() const { return first_.back(); }
   std::int64_t links(LinkKind kind) const;
-  bool has(const LinkPlace& place) const;
+  // The link called KIND:OWNER or KIND:OWNER:PORT, such as "tor_up:3:5"; throws ConfigError that
+  // says what is wrong with it.
+  LinkId named(std::string_view text) const;
   LinkId link(const LinkPlace& place) const;
   LinkPlace place(LinkId link) const;
   std::string name(LinkId link) const;  // "uplink 3 of ToR 17"
@@ -75,6 +78,7 @@ class Fabric {
   std::int32_t pod_of_set(std::int32_t set) const { return set / sets_per_pod_; }
 
  private:
+  bool has(const LinkPlace& place) const;
   std::int64_t owners(LinkKind kind) const;
   std::int32_t ports(LinkKind kind) const;
 

@@ -28,10 +28,8 @@ class FlowModel : public NetworkModel {
   void set_capacity(LinkId link, double fraction, Time now) override;
   Time advance(Time limit, std::vector<FlowEnd>& ended) override;
   std::optional<NetworkUse> use(Time whole) const override;
-  // From `now` on switches know that the link is down (or up again) and choose among the others.
-  // Flows that cross it go on over new paths; the others keep theirs (resilient hashing). Throws
-  // ConfigError that names both ends of a flow to which no path is left.
-  void route_around(LinkId link, bool down, Time now);
+  void route_around(LinkId link, bool down, Time now) override;
+  LinkId link(std::string_view name) const override { return fabric_.named(name); }
 
   const Fabric& fabric() const { return fabric_; }
   const Router& router() const { return router_; }

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "core/error.h"
 #include "tests/simulator/hand_built.h"
 
 namespace trainyard {
@@ -93,6 +96,58 @@ TEST(FlowTraffic, RingAndMessageShareACard) {
   const auto result = run_flows(flow_job(2, 2), {first, second});
   EXPECT_EQ(end_of(result, 0, sent), 2 + 100 + 3);
   EXPECT_EQ(end_of(result, 0, ring), 200 + 50 + 3 + 10);
+}
+
+Fault link_fault(Fault::Kind kind, Time at, Time lasts) {
+  Fault fault;
+  fault.kind = kind;
+  fault.link = "nic_out:0";
+  fault.at = at;
+  fault.lasts = lasts;
+  fault.factor = 4;
+  return fault;
+}
+
+// 100 bytes leave at 2. Of a card that is four times as slow from 42 to 82, 10 bytes come in that
+// time instead of 40; of one that is down, none.
+TEST(FlowTraffic, WaitsForASlowOrDeadLinkThatReturns) {
+  HandBuilt first(0), second(1);
+  const auto sent = first.send(1, 0, 100);
+  second.recv(-1, 0, 100);
+  for (const auto& [kind, lost] :
+       {std::pair(Fault::Kind::link_slow, 30), std::pair(Fault::Kind::link_down, 40)}) {
+    Job job = flow_job(2, 1);
+    job.faults.push_back(link_fault(kind, nanoseconds(42), nanoseconds(40)));
+    job.faults.back().converge = nanoseconds(1000);
+    EXPECT_EQ(end_of(run_flows(job, {first, second}), 0, sent), 105 + lost);
+  }
+}
+
+// Nobody knows yet that the link is down, and nothing ever ends: the report names who waits.
+TEST(FlowTraffic, OverADeadLinkStopsTheStepAndSaysWhoWaits) {
+  HandBuilt first(0), second(1);
+  first.send(1, 7, 100);
+  second.recv(-1, 7, 100);
+  Job job = flow_job(2, 1);
+  job.faults.push_back(link_fault(Fault::Kind::link_down, {}, kNever));
+  job.faults.back().converge = kNever;
+  EXPECT_NE(run_flows(job, {first, second}).stuck.find("rank 0 instruction 0 send"),
+            std::string::npos);
+}
+
+TEST(FlowTraffic, WithNoPathLeftIsAnErrorThatNamesBothEnds) {
+  HandBuilt first(0), second(1);
+  first.send(1, 0, 100);
+  second.recv(-1, 0, 100);
+  Job job = flow_job(2, 1);
+  job.faults.push_back(link_fault(Fault::Kind::link_down, nanoseconds(10), kNever));
+  try {
+    run_flows(job, {first, second});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("GPU 0 of node 0 to GPU 0 of node 1"),
+              std::string::npos);
+  }
 }
 
 TEST(FlowTraffic, IsTheSameForAnyNumberOfThreadsAndWhetherFoldedOrNot) {

@@ -119,6 +119,7 @@ class Bench(CliTest):
                                 (("--model", "magic"), "ideal, analytic"),
                                 (("--link", "spine:1=0", "--gpus", "64"), "kinds: gpu_out"),
                                 (("--link", "tor_up:9999=0", "--gpus", "64"), "no such link"),
+                                (("--link", "nic_in:1=2", "--gpus", "64"), "LINK=FRACTION"),
                                 (("--link", "nic_in:1=0", "--model", "ideal"), "use flow"),
                                 (("--link", "pcie_in:9=0", "--gpus", "64"), "nothing passes PCIe"),
                                 (("--per-node", "3", "--gpus", "24"), "must divide")):

@@ -80,6 +80,15 @@ class FlowNetwork(CliTest):
         self.assertGreater(narrow["iteration_time_s"], 1.02 * wide["iteration_time_s"])
         self.assertAlmostEqual(sum(narrow["breakdown_s"].values()), narrow["iteration_time_s"], 9)
 
+    def test_a_slow_cable_slows_the_step_and_a_dead_one_parts_the_network(self):
+        slow = self.sim("flow", "--fault", "link_slow link=nic_out:0 factor=50")
+        self.assertGreater(slow["iteration_time_s"], 1.02 * self.sim("flow")["iteration_time_s"])
+        text = self.refused("sim", self.small, "--set", "network.model=flow", "--fault",
+                            "link_down link=nic_out:0 converge=1ms")
+        self.assertIn("no path is left from GPU 4 of node 0", text)
+        self.assertIn("legal: \"flow\"",
+                      self.refused("sim", self.small, "--fault", "link_down link=nic_out:0"))
+
     def test_threads_do_not_change_a_byte(self):
         fault = ("--fault", "jitter sigma=0.05")
         self.assertEqual(self.sim("flow", *fault), self.sim("flow", *fault, "--threads", "2"))

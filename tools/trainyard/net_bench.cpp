@@ -220,9 +220,8 @@ void add_net_bench(CLI::App& net, Action& action) {
       ->capture_default_str();
   command->add_flag("--shuffled", options->shuffled, "Nodes in random order, not as they stand");
   command
-      ->add_option(
-          "--link", options->links,
-          "KIND:NUMBER[:PORT]=FRACTION of its rate, such as tor_up:3:5=0 (down); repeatable")
+      ->add_option("--link", options->links,
+                   "LINK=FRACTION of its rate, such as tor_up:3:5=0 (down); repeatable")
       ->allow_extra_args(false);
   command->callback([&action, options] { action = [options] { return bench(*options); }; });
 }

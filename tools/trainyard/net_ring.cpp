@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <numeric>
 
 #include "core/config/units.h"
@@ -57,37 +55,16 @@ void start_group(FlowModel& model, const std::vector<std::int32_t>& nodes,
   }
 }
 
-constexpr std::array<std::string_view, kLinkKinds> kKindNames{
-    "gpu_out", "gpu_in", "pcie_out", "pcie_in", "nic_out",
-    "nic_in",  "tor_up", "tor_down", "core_up", "core_down"};
-
 // "tor_up:3:5=0.5": port 5 of ToR switch 3 upwards has half its rate. What is down is known to be.
 void set_link(FlowModel& model, const std::string& text) {
-  const auto bad = [&](const std::string& what) {
-    return ConfigError(
-        fmt::format("--link {}: {}; write KIND:NUMBER[:PORT]=FRACTION, such as "
-                    "tor_up:3:5=0; kinds: {}",
-                    text, what, fmt::join(kKindNames, ", ")));
-  };
-  const std::size_t equals = text.find('='), colon = text.find(':');
-  if (equals == std::string::npos || colon > equals) throw bad("is no link and fraction");
-  const auto* kind = std::ranges::find(kKindNames, std::string_view(text).substr(0, colon));
-  if (kind == kKindNames.end()) throw bad("there is no such kind");
-  const std::string at = text.substr(colon + 1, equals - colon - 1);
-  const std::size_t second = at.find(':');
-  const auto owner = parse_number(at.substr(0, second));
-  const auto port =
-      second == std::string::npos ? std::optional(0.0) : parse_number(at.substr(second + 1));
-  const auto fraction = parse_number(text.substr(equals + 1));
-  const auto number = [](const std::optional<double>& of) {
-    return of && *of >= 0 && *of < 1e9 && *of == std::floor(*of);
-  };
-  if (!number(owner) || !number(port) || !fraction || *fraction < 0 || *fraction > 1)
-    throw bad("numbers from 0, and a fraction from 0 to 1, are needed");
-  const LinkPlace place{static_cast<LinkKind>(kind - kKindNames.begin()),
-                        static_cast<std::int32_t>(*owner), static_cast<std::int32_t>(*port)};
-  if (!model.fabric().has(place)) throw bad("the fabric has no such link");
-  const LinkId link = model.fabric().link(place);
+  const std::size_t equals = std::min(text.find('='), text.size());
+  const auto fraction = parse_number(text.substr(std::min(equals + 1, text.size())));
+  if (!fraction || *fraction < 0 || *fraction > 1)
+    throw ConfigError(
+        fmt::format("--link {}: write LINK=FRACTION, from 0 (down) to 1, such as "
+                    "tor_up:3:5=0.5",
+                    text));
+  const LinkId link = model.link(text.substr(0, equals));
   model.set_capacity(link, *fraction, Time{});
   if (*fraction == 0) model.route_around(link, true, Time{});
 }
