@@ -34,14 +34,14 @@ struct GpuProfile {
   // occupancy = min(1, blocks / (q * SMs)), blocks = batch * heads * ceil(s / 128)
   struct Attention {
     std::string name;                                // flash1, flash2, flash3, cudnn
-    double forward_tflops = 0, backward_tflops = 0;  // E at head dimension 128 and above
-    double head_64 = 1;                              // E at head dimension 64 relative to 128
+    double forward_tflops = 0, backward_tflops = 0;  // E at head dimension 128
+    double head_64 = 1, head_256 = 1;                // E at these head dimensions, relative to 128
     double half_keys = 0;                            // c
     double t0_us = 0, blocks_per_sm = 1, occupancy_exponent = 0;  // t0, q, g
     std::int64_t window_tile = 128;  // a window of w keys computes w + window_tile
   };
   std::vector<Attention> attention;
-  double batched_gemm_tflops = 0;  // unfused attention's per-head products
+  double batched_gemm_tflops = 0;  // most that unfused attention's per-head products reach
 
   // T = t0 + bytes / (fraction * HBM)
   struct Memory {
