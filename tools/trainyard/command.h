@@ -16,6 +16,7 @@ void add_sim(CLI::App& app, Action& action);
 void add_plan(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
+void add_validate(CLI::App& app, Action& action);
 void add_train(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);

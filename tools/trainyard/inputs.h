@@ -11,6 +11,9 @@ class App;
 
 namespace trainyard {
 
+// Where presets lie: named by the user, installed beside the program, or in the source tree.
+std::string scenario_root();
+
 // The options every command that takes a scenario shares.
 struct Inputs {
   std::vector<std::string> files;

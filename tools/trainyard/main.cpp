@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   add_plan(app, action);
   add_sweep(app, action);
   add_compare(app, action);
+  add_validate(app, action);
   add_train(app, action);
   add_data(app, action);
   add_convert(app, action);
