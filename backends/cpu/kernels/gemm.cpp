@@ -4,9 +4,9 @@
 namespace trainyard::kernels {
 namespace {
 
-// Tiles of the result that threads share: small enough for four threads or more to have as much to
-// do, large enough for the copies of the factors not to count.
-constexpr std::int64_t kTileRows = 266, kTileColumns = 384;
+// Tiles of the result that threads share: at least kTiles of them, unless they would have fewer
+// than kFewestRows. The copies of its factors that a tile makes cost less the larger it is.
+constexpr std::int64_t kTileRows = 532, kTileColumns = 384, kFewestRows = 112, kTiles = 8;
 
 struct Tile {
   std::int64_t row, rows, column, columns;
@@ -29,10 +29,10 @@ struct Parts {
 template <class C, class F>
 void for_tiles(const Launch& launch, std::int64_t rows, std::int64_t columns, F f) {
   const auto parts_of = [](std::int64_t n, std::int64_t size) { return (n + size - 1) / size; };
-  const std::int64_t fours = 4 * parts_of(rows, 4 * kTileRows);
-  const std::int64_t fewest = std::max<std::int64_t>(1, 2 * rows / kTileRows);
-  const Parts down{rows, Block<C>::kRows, std::min(fours, fewest)};
   const Parts across{columns, Block<C>::kColumns, parts_of(columns, kTileColumns)};
+  const std::int64_t shared =
+      std::min(parts_of(kTiles, std::max<std::int64_t>(1, across.count)), rows / kFewestRows);
+  const Parts down{rows, Block<C>::kRows, std::max(shared, parts_of(rows, kTileRows))};
   for_ranges(launch, across.count * down.count, 1, [&](std::int64_t i, std::int64_t) {
     const std::int64_t row = i / across.count, column = i % across.count;
     Tile tile{down.begin(row), down.begin(row + 1), across.begin(column), across.begin(column + 1)};

@@ -19,10 +19,10 @@ struct Block {
   // 28 of 32 registers with AVX-512, 12 of 16 elsewhere.
   static constexpr std::int64_t kRows = kLanes * sizeof(C) == 64 ? 14 : 6;
   static constexpr std::int64_t kVectors = 2, kColumns = kVectors * kLanes;
-  static_assert(kRows <= 2 * kLanes);
 };
 
-inline constexpr std::int64_t kDepth = 256;  // of strips: two of them in the first-level cache
+// Of strips: one of rows stays in the first-level cache.
+inline constexpr std::int64_t kDepth = 384;
 
 // A factor as strips run through it: [depth, across], or stored [across, depth].
 template <class T>
@@ -63,36 +63,63 @@ EIGEN_ALWAYS_INLINE typename Block<Compute<T>>::Packet load_packet(const T* from
   return I::pload<typename Block<C>::Packet>(values);
 }
 
-// A strip's elements of depths [first, first + depth), kWidth a depth; its last store may write up
-// to a packet beyond. Elements of strips beyond the factor are zero.
+// Elements from the start of a strip to the next: room for a packet beyond the last depth.
+template <std::int64_t kWidth, class C>
+inline constexpr std::int64_t kStripElements = kDepth* kWidth + Block<C>::kLanes;
+
+// The strip from `at` on of a factor stored [across, depth].
 template <std::int64_t kWidth, class T>
-void pack_strip(const Strips<T>& from, std::int64_t at, std::int64_t first, std::int64_t depth,
-                Compute<T>* to) {
+void pack_turned(const Strips<T>& from, std::int64_t at, std::int64_t first, std::int64_t depth,
+                 Compute<T>* to) {
   using C = Compute<T>;
   namespace I = Eigen::internal;
   constexpr std::int64_t kLanes = Block<C>::kLanes;
-  const std::int64_t left = from.across() - at;
-  if (from.along_rows) {
-    for (std::int64_t d = 0; d < depth; ++d, to += kWidth) {
-      const T* row = from.stored.row(first + d) + at;
-      __builtin_prefetch(row + 16 * from.stored.stride);
-      __builtin_prefetch(row + 16 * from.stored.stride + kWidth - 1);
-      for (std::int64_t j = 0; j < kWidth; j += kLanes)
-        I::pstoreu(to + j, load_packet(row + j, left - j));
-    }
-    return;
-  }
+  const std::int64_t width = std::min(kWidth, from.across() - at);
   for (std::int64_t d = 0; d < depth; d += kLanes)
     for (std::int64_t j = 0; j < kWidth; j += kLanes) {
       I::PacketBlock<typename Block<C>::Packet, kLanes> square;
       for (std::int64_t i = 0; i < kLanes; ++i)
-        square.packet[i] = i < std::min(kWidth, left) - j
+        square.packet[i] = i < width - j
                                ? load_packet(&from.stored.at(at + j + i, first + d), depth - d)
                                : I::pset1<typename Block<C>::Packet>(C{0});
       I::ptranspose(square);
-      for (std::int64_t i = 0; i < std::min(kLanes, depth - d); ++i)
-        I::pstoreu(to + (d + i) * kWidth + j, square.packet[i]);
+      for (std::int64_t i = 0; i < std::min(kLanes, depth - d); ++i) {
+        C* const place = to + (d + i) * kWidth + j;
+        if (kWidth <= kLanes || j + kLanes <= kWidth) {  // what is beyond comes later
+          I::pstoreu(place, square.packet[i]);
+        } else {
+          alignas(64) C values[kLanes];
+          I::pstore(values, square.packet[i]);
+          std::copy_n(values, kWidth - j, place);
+        }
+      }
     }
+}
+
+// All strips' elements of depths [first, first + depth), kWidth a depth; those beyond the factor
+// are zero.
+template <std::int64_t kWidth, class T>
+void pack(const Strips<T>& from, std::int64_t first, std::int64_t depth, Compute<T>* to) {
+  using C = Compute<T>;
+  constexpr std::int64_t kLanes = Block<C>::kLanes;
+  const std::int64_t across = from.across();
+  constexpr std::int64_t kAhead = 8;  // rows: they are too short for the processor to foresee
+  if (!from.along_rows) {
+    for (std::int64_t at = 0; at < across; at += kWidth, to += kStripElements<kWidth, C>)
+      pack_turned<kWidth>(from, at, first, depth, to);
+    return;
+  }
+  for (std::int64_t d = 0; d < depth; ++d, to += kWidth) {
+    const T* row = from.stored.row(first + d);
+    const T* ahead = from.stored.row(std::min(first + d + kAhead, from.stored.rows - 1));
+    C* strip = to;
+    for (std::int64_t at = 0; at < across; at += kWidth, strip += kStripElements<kWidth, C>) {
+      __builtin_prefetch(ahead + at);
+      __builtin_prefetch(ahead + std::min(at + kWidth, across) - 1);
+      for (std::int64_t j = 0; j < kWidth; j += kLanes)
+        Eigen::internal::pstoreu(strip + j, load_packet(row + at + j, across - at - j));
+    }
+  }
 }
 
 // y += a b for a strip of rows and one of columns.
@@ -146,18 +173,17 @@ void packed_product(const Strips<T>& a, const Strips<T>& b, std::int64_t depth,
   using B = Block<C>;
   const std::int64_t down = (y.rows + B::kRows - 1) / B::kRows;
   const std::int64_t across = (y.columns + B::kColumns - 1) / B::kColumns;
-  const Packed<C> left(down * B::kRows * kDepth + B::kLanes),
-      right(across * B::kColumns * kDepth + B::kLanes);
+  constexpr std::int64_t kRowStrip = kStripElements<B::kRows, C>;
+  constexpr std::int64_t kColumnStrip = kStripElements<B::kColumns, C>;
+  const Packed<C> left(down * kRowStrip), right(across * kColumnStrip);
   for (std::int64_t k = 0; k < depth; k += kDepth) {
     const std::int64_t n = std::min(kDepth, depth - k);
-    for (std::int64_t i = 0; i < down; ++i)
-      pack_strip<B::kRows>(a, i * B::kRows, k, n, left.data() + i * B::kRows * n);
-    for (std::int64_t j = 0; j < across; ++j)
-      pack_strip<B::kColumns>(b, j * B::kColumns, k, n, right.data() + j * B::kColumns * n);
+    pack<B::kRows>(a, k, n, left.data());
+    pack<B::kColumns>(b, k, n, right.data());
     for (std::int64_t i = 0; i < down; ++i)
       for (std::int64_t j = 0; j < across; ++j) {
-        const C* const rows = left.data() + i * B::kRows * n;
-        const C* const columns = right.data() + j * B::kColumns * n;
+        const C* const rows = left.data() + i * kRowStrip;
+        const C* const columns = right.data() + j * kColumnStrip;
         const std::int64_t row = i * B::kRows, column = j * B::kColumns;
         const View<C> part{&y.at(row, column), std::min(B::kRows, y.rows - row),
                            std::min(B::kColumns, y.columns - column), y.stride};
