@@ -23,6 +23,13 @@ double gigabytes(Bandwidth bandwidth) { return bandwidth.value * 1e-9; }
 // Microseconds for `bytes` at `gbs` GB/s.
 double wire_us(double bytes, double gbs) { return bytes / gbs * 1e-3; }
 
+// Bytes that each of the ranks receives where every part goes straight to whom it is for.
+double moved(Op op, std::int32_t ranks, Bytes bytes) {
+  if (op == Op::send) return static_cast<double>(bytes.value);
+  const double others = static_cast<double>(bytes.value) * (ranks - 1) / ranks;
+  return op == Op::all_reduce ? 2 * others : others;
+}
+
 double limited(double gbs, double limit) { return limit > 0 ? std::min(gbs, limit) : gbs; }
 
 }  // namespace
@@ -46,7 +53,8 @@ struct CollectiveTimer::Link {
 };
 
 CollectiveTimer::CollectiveTimer(const Cluster& cluster, const Network& network)
-    : topology_(cluster),
+    : measured_(cluster.measured_calls),
+      topology_(cluster),
       node_(cluster.node),
       nccl_(cluster.nccl),
       qps_(network_model_info(network.model).collisions ? network.qps_per_connection : 0) {}
@@ -138,11 +146,29 @@ double CollectiveTimer::all_to_all_us(const Call& call, const Link& wires) const
   return latency + data;
 }
 
+const MeasuredCall* CollectiveTimer::measured(Op op) const {
+  const auto found = std::ranges::find(measured_, op_name(op), &MeasuredCall::op);
+  return found == measured_.end() ? nullptr : &*found;
+}
+
+Time CollectiveTimer::work(Op op, std::int32_t ranks, Bytes bytes) const {
+  const MeasuredCall* const call = measured(op);
+  if (call == nullptr || ranks <= 1 || bytes.value <= 0) return {};
+  return microseconds(call->work_us + (ranks - 1) * call->work_peer_us +
+                      moved(op, ranks, bytes) * call->work_byte_ns * 1e-3);
+}
+
+Time CollectiveTimer::wait(const MeasuredCall& call, Op op, std::int32_t ranks, Bytes bytes) {
+  return microseconds(call.wait_us + (ranks - 1) * call.wait_peer_us +
+                      moved(op, ranks, bytes) * call.wait_byte_ns * 1e-3);
+}
+
 Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
   check(op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce ||
             op == Op::all_to_all || op == Op::broadcast,
         "{} is no collective", op_name(op));
   if (shape.ranks <= 1 || bytes.value <= 0) return {};
+  if (const MeasuredCall* known = measured(op)) return wait(*known, op, shape.ranks, bytes);
   const Call call{op, shape, static_cast<double>(bytes.value)};
   const Link wires = link(shape);
   double best = std::numeric_limits<double>::infinity();
@@ -162,6 +188,7 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
 }
 
 Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {
+  if (const MeasuredCall* known = measured(Op::send)) return wait(*known, Op::send, 2, bytes);
   return message_overhead(tier) + topology_.message(bytes, tier, concurrent_per_node, qps_);
 }
 

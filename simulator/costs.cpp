@@ -5,7 +5,7 @@
 namespace trainyard {
 
 ModelCosts::ModelCosts(const Job& job)
-    : kernels_(job.cluster.gpu, job.software),
+    : kernels_(job.cluster.gpu, job.software, threads_of_rank(job)),
       collectives_(job.cluster, job.network),
       slowest_gpu_(expected_slowest(job.cluster.node.gpu_spread, job.gpus())),
       in_training_(job.cluster.nccl.in_training) {}
@@ -21,5 +21,11 @@ Time ModelCosts::collective(Op op, const GroupShape& shape, Bytes bytes) const {
 Time ModelCosts::transfer(Bytes bytes, const Route& route) const {
   return collectives_.transfer(bytes, route.tier, route.concurrent);
 }
+
+Time ModelCosts::collective_work(Op op, const GroupShape& shape, Bytes bytes) const {
+  return collectives_.work(op, shape.ranks, bytes);
+}
+
+Time ModelCosts::transfer_work(Bytes bytes) const { return collectives_.work(Op::send, 2, bytes); }
 
 }  // namespace trainyard

@@ -20,6 +20,10 @@ class Costs {
   virtual Time kernel(const KernelSpec& kernel) const = 0;
   virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
   virtual Time transfer(Bytes bytes, const Route& route) const = 0;
+  // What each member works for a collective or either side for a message before its part of the
+  // time above begins: where ranks compute with the cores that also move their data.
+  virtual Time collective_work(Op, const GroupShape&, Bytes) const { return {}; }
+  virtual Time transfer_work(Bytes) const { return {}; }
   // How much of each kernel's time is the pace of the slowest GPU: kernel() / the mean GPU's.
   virtual double slowest_gpu() const { return 1; }
 };
@@ -31,6 +35,8 @@ class ModelCosts final : public Costs {
   Time kernel(const KernelSpec& kernel) const override;
   Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer(Bytes bytes, const Route& route) const override;
+  Time collective_work(Op op, const GroupShape& shape, Bytes bytes) const override;
+  Time transfer_work(Bytes bytes) const override;
   double slowest_gpu() const override { return slowest_gpu_; }
 
  private:

@@ -58,6 +58,9 @@ void Island::open_gang(Gang& gang, std::int64_t* memory) {
     for (std::int32_t to = 0; to < layout.stages; ++to)
       routes_[static_cast<std::size_t>(gang.stage * layout.stages + to) * width_ + lane] =
           static_cast<std::uint16_t>(scene_.topology.route(rank, to - gang.stage));
+    if (!scene_.on_shared_cores.empty())
+      shared_.push_back(
+          scene_.on_shared_cores[static_cast<std::size_t>(trainyard::index(rank))].data());
     if (disturbances_.empty()) continue;
     const RankDisturbance* disturbance = scene_.disturbances.of(rank);
     disturbances_[static_cast<std::size_t>(gang.stage) * width_ + lane] = disturbance;

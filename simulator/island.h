@@ -94,6 +94,7 @@ class Island {
 
   // What a step does to its gang; on return it has ended, unless it was posted.
   void run_kernel(Gang& gang, std::uint32_t at);
+  void run_on_shared_cores(Gang& gang, std::uint32_t at);
   void stretch_by_windows(const Gang& gang, std::vector<std::int64_t>& ends) const;
   void post(Gang& gang, std::uint32_t at);
   void transfer(Gang& gang, std::uint8_t stream, const TransferEnd& side, Gang& peer);
@@ -116,7 +117,9 @@ class Island {
   std::vector<Window> windows_;
   std::vector<Gang> gangs_;                           // by stage
   std::vector<const RankDisturbance*> disturbances_;  // [stage][lane]; empty if there are none
-  std::vector<std::uint16_t> routes_;                 // [from][to][lane]
+  std::vector<const std::int64_t*>
+      shared_;                         // [stage][lane]: times of steps on shared cores; or empty
+  std::vector<std::uint16_t> routes_;  // [from][to][lane]
   std::array<std::vector<Meeting>, kGroups> meetings_;
   Meeting alone_;                    // scratch for collectives of one gang
   std::vector<std::int32_t> queue_;  // stages whose gang can go on

@@ -1,6 +1,7 @@
 #include "simulator/scene.h"
 
 #include "core/error.h"
+#include "simulator/core_sharing.h"
 
 namespace trainyard {
 
@@ -8,7 +9,7 @@ Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& opt
              const Costs& costs)
     : topology(job, set),
       disturbances(job, topology.mesh(), topology.placement()),
-      layout(make_layout(topology, disturbances, options.fold)),
+      layout(make_layout(topology, disturbances, options.fold && job.cluster.node.cores == 0)),
       specs(set),
       times(job, specs, topology, costs, options.scale),
       contention(job.cluster.gpu.collective_sm_slowdown),
@@ -20,6 +21,8 @@ Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& opt
     programs.push_back(
         compile(*program, make_durations(job, *program, costs, options.scale), inputs));
   match_peers(programs);
+  if (job.cluster.node.cores > 0)
+    on_shared_cores = share_cores(*this, {job.cluster.node.cores, threads_of_rank(job)});
 }
 
 }  // namespace trainyard

@@ -26,6 +26,8 @@ struct Scene {
   std::vector<CompiledProgram> programs;  // by stage
   double contention;                      // time of a GEMM beside a collective, relative
   double slowest_gpu;                     // time of a kernel relative to the mean GPU's
+  // What the ranks' own work takes, [rank][step], where they share a node's cores; else empty.
+  std::vector<std::vector<std::int64_t>> on_shared_cores;
 
   const CompiledProgram& program(std::int32_t stage) const {
     return programs[static_cast<std::size_t>(stage)];

@@ -98,12 +98,22 @@ void complete_world(Job& job, Report& report) {
   }
 }
 
+// Peaks of one core become those of a rank's share of the cores of its node.
+void complete_share_of_cores(Job& job) {
+  GpuProfile& gpu = job.cluster.gpu;
+  const std::int32_t ranks = std::max(1, std::min(job.gpus(), job.cluster.node.gpus));
+  if (job.cluster.node.cores == 0) return;
+  for (FlopRate* peak : {&gpu.peak_bf16, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_fp32})
+    peak->value *= static_cast<double>(job.cluster.node.cores) / ranks;
+}
+
 }  // namespace
 
 void complete(Job& job, Report& report) {
   complete_heads(job, report);
   complete_ffn(job, report);
   complete_world(job, report);
+  complete_share_of_cores(job);
 }
 
 }  // namespace trainyard

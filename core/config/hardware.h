@@ -57,6 +57,17 @@ struct GpuProfile {
   double host_launch_us = 0;          // host time to issue one kernel
   double graph_launch_us = 0;         // the same inside a CUDA graph
   double collective_sm_slowdown = 1;  // GEMM time factor beside a concurrent collective
+
+  // What kernels of one cost_name() (core/program/kernel.h) took where they were measured, which
+  // stands in for the models above:
+  //   T = t0 + flops * flop + bytes * byte,
+  // a number for each entry of measured_threads: threads of one rank's kernels, rising.
+  struct MeasuredKernel {
+    std::string name;
+    std::vector<double> t0_us, flop_ps, byte_ps;
+  };
+  std::vector<std::int32_t> measured_threads;
+  std::vector<MeasuredKernel> measured_kernels;
 };
 
 // One NVLink/NIC/host design, from scenarios/clusters/*.toml.
@@ -69,6 +80,18 @@ struct NodeProfile {
   Bandwidth pcie;               // per GPU and direction, usable
   double load_sequence_us = 0;  // one loader worker reads and prepares one sequence
   double gpu_spread = 0;        // relative standard deviation of kernel times from GPU to GPU
+  std::int32_t cores = 0;       // that all ranks of the node compute with; 0: each has its own GPU
+};
+
+// What a collective or message took where it was measured, which stands in for NCCL's models. Each
+// rank works for `work`, sharing the node's cores with what others do there; when the last one has,
+// `wait` more passes in which it needs no core:
+//   work = work_us + peers * work_peer_us + moved * work_byte_ns, wait alike,
+// where peers is the other ranks of the group, and moved the bytes that a rank receives on average.
+struct MeasuredCall {
+  std::string op;  // of a collective; send
+  double work_us = 0, work_peer_us = 0, work_byte_ns = 0;
+  double wait_us = 0, wait_peer_us = 0, wait_byte_ns = 0;
 };
 
 // Switch tiers above the NICs.

@@ -97,6 +97,7 @@ struct Cluster {
   NodeProfile node;
   FabricProfile fabric;
   NcclProfile nccl;
+  std::vector<MeasuredCall> measured_calls;
   std::int32_t nodes = 1;
 };
 
@@ -164,5 +165,9 @@ struct Job {
   Mesh mesh() const;
   Placement placement() const;
 };
+
+// Threads of a rank's kernels where the ranks of a node share its cores: what the job says, or the
+// cores shared out; 1 elsewhere.
+std::int32_t threads_of_rank(const Job& job);
 
 }  // namespace trainyard

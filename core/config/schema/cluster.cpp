@@ -6,6 +6,9 @@ namespace {
 std::vector<Row> node_rows() {
   return {
       row_of_preset("cluster.preset", "file of scenarios/clusters, without .toml, merged below"),
+      row_of_preset("cluster.profile",
+                    "file of cluster keys, such as `trainyard calibrate` writes; takes the place "
+                    "of cluster.preset and lies below all other keys"),
       row("cluster.nodes", TRAINYARD_AT(cluster.nodes),
           "servers; default: as many as the ranks need")
           .within(1, 1e6)
@@ -31,6 +34,10 @@ std::vector<Row> node_rows() {
       row("cluster.node.gpu_spread", TRAINYARD_AT(cluster.node.gpu_spread),
           "relative standard deviation of kernel times from GPU to GPU; the slowest sets the pace")
           .within(0, 0.5),
+      row("cluster.node.cores", TRAINYARD_AT(cluster.node.cores),
+          "processor cores that the ranks of a node share for all their work; 0 = each rank has a "
+          "GPU of its own")
+          .within(0, 1e4),
   };
 }
 

@@ -161,7 +161,8 @@ std::vector<Row> gpu_rows() {
       row("cluster.gpu.peak_tf32_tflops", TRAINYARD_AT(cluster.gpu.peak_tf32),
           "dense peak of fp32 GEMMs on tensor cores; 0 = none")
           .within(0, 1e6),
-      row("cluster.gpu.peak_fp32_tflops", TRAINYARD_AT(cluster.gpu.peak_fp32), "peak of fp32")
+      row("cluster.gpu.peak_fp32_tflops", TRAINYARD_AT(cluster.gpu.peak_fp32),
+          "peak of fp32; with cluster.node.cores all peaks are those of one core")
           .within(0, 1e6),
       row("cluster.gpu.memory", TRAINYARD_AT(cluster.gpu.memory), "usable device memory")
           .within(1, 1e15)
