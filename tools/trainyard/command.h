@@ -17,6 +17,7 @@ void add_plan(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_train(CLI::App& app, Action& action);
+void add_calibrate(CLI::App& app, Action& action);
 void add_data(CLI::App& app, Action& action);
 void add_convert(CLI::App& app, Action& action);
 void add_schema(CLI::App& app, Action& action);

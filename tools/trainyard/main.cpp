@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   add_sweep(app, action);
   add_compare(app, action);
   add_train(app, action);
+  add_calibrate(app, action);
   add_data(app, action);
   add_convert(app, action);
   add_schema(app, action);
