@@ -1,8 +1,17 @@
 #include "network_models/closed_form.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace trainyard {
+namespace {
+
+[[noreturn]] void refuse_links() {
+  throw ConfigError("a network model in closed form has no links that could slow down or fail");
+}
+
+}  // namespace
 
 ClosedFormModel::ClosedFormModel(const Cluster& cluster, const Network& network,
                                  const Placement& placement, bool collisions)
@@ -15,9 +24,10 @@ std::optional<Time> ClosedFormModel::closed_form(const Flow& flow) const {
   return topology_.message(flow.bytes, tier, flow.concurrent, qps_);
 }
 
-FlowId ClosedFormModel::start(const Flow& flow, Time now) {
+FlowId ClosedFormModel::start_in_step(std::span<const Flow> flows, Time now) {
   const FlowId id{started_++};
-  const Time end = now + *closed_form(flow);
+  Time end = now;
+  for (const Flow& flow : flows) end = std::max(end, now + *closed_form(flow));
   ends_[id] = end;
   by_end_.emplace(end, id);
   return id;
@@ -30,9 +40,11 @@ void ClosedFormModel::cancel(FlowId flow, Time /*now*/) {
   ends_.erase(found);
 }
 
-void ClosedFormModel::set_capacity(LinkId /*link*/, double /*fraction*/, Time /*now*/) {
-  throw ConfigError("a network model in closed form has no links that could slow down or fail");
-}
+void ClosedFormModel::set_capacity(LinkId, double, Time) { refuse_links(); }
+
+void ClosedFormModel::route_around(LinkId, bool, Time) { refuse_links(); }
+
+LinkId ClosedFormModel::link(std::string_view) const { refuse_links(); }
 
 Time ClosedFormModel::advance(Time limit, std::vector<FlowEnd>& ended) {
   if (by_end_.empty() || by_end_.begin()->first > limit) return limit;

@@ -18,9 +18,13 @@ class ClosedFormModel : public NetworkModel {
                   bool collisions);
 
   std::optional<Time> closed_form(const Flow& flow) const override;
-  FlowId start(const Flow& flow, Time now) override;
+  FlowId start(const Flow& flow, Time now) override { return start_in_step({&flow, 1}, now); }
+  FlowId start_in_step(std::span<const Flow> flows, Time now) override;
   void cancel(FlowId flow, Time now) override;
-  void set_capacity(LinkId link, double fraction, Time now) override;  // throws ConfigError
+  // These throw ConfigError: a closed form has no links.
+  void set_capacity(LinkId link, double fraction, Time now) override;
+  void route_around(LinkId link, bool down, Time now) override;
+  LinkId link(std::string_view name) const override;
   Time advance(Time limit, std::vector<FlowEnd>& ended) override;
 
  private:

@@ -5,20 +5,27 @@
 
 #include "core/error.h"
 #include "network_models/closed_form.h"
+#include "network_models/flow/flow_model.h"
 
 namespace trainyard {
 namespace {
 
-std::unique_ptr<NetworkModel> make_closed_form(const NetworkModelInfo& self, const Cluster& cluster,
-                                               const Network& network, const Placement& placement) {
-  return std::make_unique<ClosedFormModel>(cluster, network, placement, self.collisions);
+std::unique_ptr<NetworkModel> make_closed_form(const NetworkModelInfo& self, const Job& job) {
+  return std::make_unique<ClosedFormModel>(job.cluster, job.network, job.placement(),
+                                           self.collisions);
+}
+
+std::unique_ptr<NetworkModel> make_flow(const NetworkModelInfo&, const Job& job) {
+  return std::make_unique<FlowModel>(job.cluster, job.network, job.placement(), job.seed);
 }
 
 constexpr std::array kModels{
     NetworkModelInfo{"ideal", "latency and bandwidth; flows never meet above the NICs", false,
-                     make_closed_form},
+                     false, make_closed_form},
     NetworkModelInfo{"analytic", "latency, bandwidth and expected ECMP collisions, closed form",
-                     true, make_closed_form},
+                     true, false, make_closed_form},
+    NetworkModelInfo{"flow", "every flow on its ECMP path, links shared max-min fairly", true, true,
+                     make_flow},
 };
 
 }  // namespace
@@ -36,10 +43,9 @@ const NetworkModelInfo& network_model_info(std::string_view name) {
   throw ConfigError(fmt::format("unknown network model '{}'; valid: {}", name, valid));
 }
 
-std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster, const Network& network,
-                                                 const Placement& placement) {
-  const NetworkModelInfo& info = network_model_info(network.model);
-  return info.make(info, cluster, network, placement);
+std::unique_ptr<NetworkModel> make_network_model(const Job& job) {
+  const NetworkModelInfo& info = network_model_info(job.network.model);
+  return info.make(info, job);
 }
 
 }  // namespace trainyard

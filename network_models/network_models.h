@@ -11,8 +11,8 @@ namespace trainyard {
 struct NetworkModelInfo {
   std::string_view name, summary;
   bool collisions;  // closed forms charge the collisions ECMP is expected to have
-  std::unique_ptr<NetworkModel> (*make)(const NetworkModelInfo& self, const Cluster& cluster,
-                                        const Network& network, const Placement& placement);
+  bool contention;  // flows meet: there is no closed form
+  std::unique_ptr<NetworkModel> (*make)(const NetworkModelInfo& self, const Job& job);
 };
 
 // Every network model there is.
@@ -22,7 +22,7 @@ std::span<const NetworkModelInfo> network_models();
 // about each if `name` is "help".
 const NetworkModelInfo& network_model_info(std::string_view name);
 
-std::unique_ptr<NetworkModel> make_network_model(const Cluster& cluster, const Network& network,
-                                                 const Placement& placement);
+// The model of the job's cluster and placement that its network asks for.
+std::unique_ptr<NetworkModel> make_network_model(const Job& job);
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace trainyard {
 namespace {
@@ -12,6 +13,11 @@ constexpr std::int64_t kAllNodes = std::numeric_limits<std::int32_t>::max();
 bool tiered(const FabricProfile& fabric) { return fabric.kind != "single-switch"; }
 
 }  // namespace
+
+std::int32_t core_ports(const FabricProfile& fabric) {
+  const double ports = fabric.tors_per_pod / fabric.oversubscription;
+  return std::max(1, static_cast<std::int32_t>(std::lround(ports)));
+}
 
 Topology::Topology(const Cluster& cluster)
     : node_(cluster.node),
@@ -73,7 +79,10 @@ ExpectedRate Topology::rate(const Crossing& crossing) const {
   if (crossing.core_flows > 0) {
     const auto nodes = static_cast<double>(std::min(nodes_, nodes_per_pod_));
     const double links = static_cast<double>(fabric_.tors_per_pod) * fabric_.tor_uplinks;
-    pass(crossing.core_flows * nodes, links / fabric_.oversubscription, crossing.pod_spans);
+    // A hash that has chosen one of n uplinks of the ToR chooses among m above it by the same
+    // number: m / gcd(n, m) of them are ever used.
+    const int idle = fabric_.polarised ? std::gcd(fabric_.tor_uplinks, core_ports(fabric_)) : 1;
+    pass(crossing.core_flows * nodes, links / fabric_.oversubscription / idle, crossing.pod_spans);
   }
   return out;
 }

@@ -6,6 +6,10 @@
 
 namespace trainyard {
 
+// Ports that an aggregation switch has into the core tier: as many as it has below, less what
+// oversubscription leaves out.
+std::int32_t core_ports(const FabricProfile& fabric);
+
 enum class Tier : std::uint8_t { node, tor, pod, core };  // the highest a path climbs
 
 // Flows that climb above the ToR switches at one moment: how many of a node's leave its ToR set,

@@ -23,9 +23,21 @@ double gigabytes(Bandwidth bandwidth) { return bandwidth.value * 1e-9; }
 // Microseconds for `bytes` at `gbs` GB/s.
 double wire_us(double bytes, double gbs) { return bytes / gbs * 1e-3; }
 
+// Bytes that each of the ranks receives where every part goes straight to whom it is for.
+double moved(Op op, std::int32_t ranks, Bytes bytes) {
+  if (op == Op::send) return static_cast<double>(bytes.value);
+  const double others = static_cast<double>(bytes.value) * (ranks - 1) / ranks;
+  return op == Op::all_reduce ? 2 * others : others;
+}
+
 double limited(double gbs, double limit) { return limit > 0 ? std::min(gbs, limit) : gbs; }
 
 }  // namespace
+
+Bytes ring_bytes(Op op, std::int64_t ranks, Bytes bytes) {
+  const std::int64_t laps = op == Op::all_reduce ? 2 : 1;
+  return {laps * (ranks - 1) * bytes.value / ranks};
+}
 
 struct CollectiveTimer::Call {
   Op op;
@@ -46,35 +58,45 @@ struct CollectiveTimer::Link {
 };
 
 CollectiveTimer::CollectiveTimer(const Cluster& cluster, const Network& network)
-    : topology_(cluster),
+    : measured_(cluster.measured_calls),
+      topology_(cluster),
       node_(cluster.node),
       nccl_(cluster.nccl),
       qps_(network_model_info(network.model).collisions ? network.qps_per_connection : 0) {}
 
-CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape) const {
+CollectiveTimer::Link CollectiveTimer::link(const GroupShape& shape, const Wires& wires) const {
   Link out;
   out.inside = gigabytes(node_.nvlink.value > 0 ? node_.nvlink : node_.pcie);
   out.ranks_per_node = static_cast<double>(shape.ranks) / shape.nodes;
   if (shape.nodes == 1) return out;
-  out.outside = std::min(gigabytes(topology_.node_bandwidth()) / shape.concurrent_per_node,
-                         out.ranks_per_node * gigabytes(node_.pcie));
+  out.outside = gigabytes(wires.node);
+  out.net_latency = wires.latency_us;
+  return out;
+}
+
+Wires CollectiveTimer::expected_wires(const GroupShape& shape) const {
+  if (shape.nodes == 1) return {};
+  Wires out;
+  const double ranks_per_node = static_cast<double>(shape.ranks) / shape.nodes;
+  out.node.value = std::min(topology_.node_bandwidth().value / shape.concurrent_per_node,
+                            ranks_per_node * node_.pcie.value);
   // A ring leaves each of its ToR sets and pods once, on every card it uses.
   const double nodes = shape.nodes, to_core = shape.pod_span > 1 ? shape.pod_span : 0;
   const double to_tor = shape.tor_span > 1 ? shape.tor_span : 0;
   if (qps_ > 0)
-    out.outside *= topology_
-                       .rate({.tor_flows = node_.nics * to_tor / nodes,
-                              .core_flows = node_.nics * to_core / nodes,
-                              .tor_spans = shape.tor_span,
-                              .pod_spans = shape.pod_span,
-                              .qps = qps_})
-                       .slowest;
+    out.node.value *= topology_
+                          .rate({.tor_flows = node_.nics * to_tor / nodes,
+                                 .core_flows = node_.nics * to_core / nodes,
+                                 .tor_spans = shape.tor_span,
+                                 .pod_spans = shape.pod_span,
+                                 .qps = qps_})
+                          .slowest;
   const double to_pod = to_tor - to_core;
   const auto share_us = [&](Tier of, double hops) {
     return to_microseconds(topology_.latency(of)) * hops / nodes;
   };
-  out.net_latency = share_us(Tier::core, to_core) + share_us(Tier::pod, to_pod) +
-                    share_us(Tier::tor, nodes - to_core - to_pod);
+  out.latency_us = share_us(Tier::core, to_core) + share_us(Tier::pod, to_pod) +
+                   share_us(Tier::tor, nodes - to_core - to_pod);
   return out;
 }
 
@@ -86,14 +108,31 @@ double CollectiveTimer::ring_us(const Call& call, const Link& wires, const Proto
   const double ranks = shape.ranks;
   const double laps = op == Op::all_reduce ? 2 : 1;
   const double steps = laps * (ranks - 1), net_steps = laps * (shape.nodes - 1);
-  const double latency = ((steps - net_steps) * protocol.nvlink_us +
-                          net_steps * (protocol.ring_net_us + wires.net_latency)) /
-                         steps;
+  // NCCL counts a tree's network step where each node has one rank (src/graph/tuning.cc); Alibaba's
+  // rings of that kind reach 0.77 of the card at 16 MiB over 64 nodes (SimAI ratio CSV).
+  const double net_us = wires.ranks_per_node > 1 ? protocol.ring_net_us : protocol.tree_net_us;
+  const double latency =
+      ((steps - net_steps) * protocol.nvlink_us + net_steps * (net_us + wires.net_latency)) / steps;
   const double gbs = limited(wires.ring() * protocol.fraction, protocol.max_gbs);
   // A broadcast streams through the ring; the others move a chunk a step.
   if (op == Op::broadcast) return protocol.base_us + steps * latency + wire_us(bytes, gbs);
   const double chunk = wire_us(bytes / ranks, gbs);
   return protocol.base_us + steps * std::hypot(latency, chunk) + kOwnChunk * chunk;
+}
+
+double CollectiveTimer::best_ring_us(const Call& call, const Link& wires) const {
+  return std::min({ring_us(call, wires, nccl_.ll), ring_us(call, wires, nccl_.ll128),
+                   ring_us(call, wires, nccl_.simple)});
+}
+
+Time CollectiveTimer::ring_time(Op op, const GroupShape& shape, Bytes bytes,
+                                const Wires& wires) const {
+  check(op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce ||
+            op == Op::broadcast,
+        "{} is no ring", op_name(op));
+  if (shape.ranks <= 1 || bytes.value <= 0) return {};
+  const Call call{op, shape, static_cast<double>(bytes.value)};
+  return microseconds(nccl_.launch_us + best_ring_us(call, link(shape, wires)));
 }
 
 // Two binary trees over the nodes, a chain inside each: up with the sums, down with the result, so
@@ -138,22 +177,39 @@ double CollectiveTimer::all_to_all_us(const Call& call, const Link& wires) const
   return latency + data;
 }
 
+const MeasuredCall* CollectiveTimer::measured(Op op) const {
+  const auto found = std::ranges::find(measured_, op_name(op), &MeasuredCall::op);
+  return found == measured_.end() ? nullptr : &*found;
+}
+
+Time CollectiveTimer::work(Op op, std::int32_t ranks, Bytes bytes) const {
+  const MeasuredCall* const call = measured(op);
+  if (call == nullptr || ranks <= 1 || bytes.value <= 0) return {};
+  return microseconds(call->work_us + (ranks - 1) * call->work_peer_us +
+                      moved(op, ranks, bytes) * call->work_byte_ns * 1e-3);
+}
+
+Time CollectiveTimer::wait(const MeasuredCall& call, Op op, std::int32_t ranks, Bytes bytes) {
+  return microseconds(call.wait_us + (ranks - 1) * call.wait_peer_us +
+                      moved(op, ranks, bytes) * call.wait_byte_ns * 1e-3);
+}
+
 Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
   check(op == Op::all_gather || op == Op::reduce_scatter || op == Op::all_reduce ||
             op == Op::all_to_all || op == Op::broadcast,
         "{} is no collective", op_name(op));
   if (shape.ranks <= 1 || bytes.value <= 0) return {};
+  if (const MeasuredCall* known = measured(op)) return wait(*known, op, shape.ranks, bytes);
   const Call call{op, shape, static_cast<double>(bytes.value)};
-  const Link wires = link(shape);
+  const Link wires = link(shape, expected_wires(shape));
   double best = std::numeric_limits<double>::infinity();
   if (op == Op::all_to_all) {
     best = all_to_all_us(call, wires);
   } else {
-    for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple}) {
-      best = std::min(best, ring_us(call, wires, *protocol));
-      if (op == Op::all_reduce && shape.nodes > 1)
+    best = best_ring_us(call, wires);
+    if (op == Op::all_reduce && shape.nodes > 1)
+      for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple})
         best = std::min(best, tree_us(call, wires, *protocol));
-    }
     const bool whole_nodes = shape.ranks == shape.nodes * node_.gpus && node_.gpus > 4;
     if (op == Op::all_reduce && nccl_.nvls_gbs > 0 && whole_nodes)
       best = std::min(best, nvls_us(call, wires));
@@ -161,7 +217,13 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
   return microseconds(nccl_.launch_us + best);
 }
 
+bool CollectiveTimer::takes_ring(Op op, const GroupShape& shape, Bytes bytes) const {
+  return op != Op::all_to_all &&
+         time(op, shape, bytes) == ring_time(op, shape, bytes, expected_wires(shape));
+}
+
 Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {
+  if (const MeasuredCall* known = measured(Op::send)) return wait(*known, Op::send, 2, bytes);
   return message_overhead(tier) + topology_.message(bytes, tier, concurrent_per_node, qps_);
 }
 

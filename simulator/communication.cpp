@@ -79,6 +79,7 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
                                        const CostScale& scale)
     : shapes_(topology.shapes().size()), routes_(topology.routes().size()) {
   collectives_.resize(specs.collectives.size() * shapes_);
+  collective_work_.resize(collectives_.size());
   for (std::size_t i = 1; i < specs.collectives.size(); ++i) {
     const CollectiveSpec& spec = specs.collectives[i];
     const double factor = spec.group == Group::tensor ? scale.tensor_comm : scale.data_comm;
@@ -88,14 +89,20 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
       const std::int64_t modelled =
           shape.ranks == 1 ? 0 : costs.collective(spec.op, shape, spec.bytes).value;
       collectives_[i * shapes_ + at] = scaled(given >= 0 ? milliseconds(given) : modelled, factor);
+      if (given < 0 && shape.ranks > 1)
+        collective_work_[i * shapes_ + at] =
+            scaled(costs.collective_work(spec.op, shape, spec.bytes).value, factor);
     }
   }
   const double given = job.measured.pipeline_transfer_ms;
-  for (const Bytes bytes : specs.messages)
+  for (const Bytes bytes : specs.messages) {
+    message_work_.push_back(
+        given >= 0 ? 0 : scaled(costs.transfer_work(bytes).value, scale.pipeline_comm));
     for (const Route& route : topology.routes())
       messages_.push_back(
           scaled(given >= 0 ? milliseconds(given) : costs.transfer(bytes, route).value,
                  scale.pipeline_comm));
+  }
 }
 
 }  // namespace trainyard

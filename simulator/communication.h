@@ -42,10 +42,16 @@ class CommunicationTimes {
   std::int64_t message(std::uint32_t message, std::uint32_t route) const {
     return messages_[message * routes_ + route];
   }
+  // What a rank works before it is ready for them.
+  std::int64_t collective_work(std::uint32_t spec, std::uint32_t shape) const {
+    return collective_work_[spec * shapes_ + shape];
+  }
+  std::int64_t message_work(std::uint32_t message) const { return message_work_[message]; }
 
  private:
   std::size_t shapes_, routes_;
-  std::vector<std::int64_t> collectives_, messages_;  // ns
+  std::vector<std::int64_t> collectives_, messages_;          // ns
+  std::vector<std::int64_t> collective_work_, message_work_;  // ns
 };
 
 }  // namespace trainyard

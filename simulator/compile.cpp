@@ -129,13 +129,27 @@ class Compiler {
     return peak > 0 ? seconds(kernel.flops / peak) : Time{};
   }
 
-  void add_collective(std::uint32_t i, const Waits& waits) {
+  // The rank's own work for the communication of instruction `i`, which then waits for it alone.
+  Waits add_work(std::uint32_t i, std::int64_t ns, const Waits& waits) {
+    if (ns == 0) return waits;
+    const std::uint32_t at = add(StepKind::kernel, program_.code[i].stream, waits, i);
+    out_.steps[at].duration = ns;
+    return {kNone, kNone};
+  }
+
+  void add_collective(std::uint32_t i, Waits waits) {
     const Instr& instr = program_.code[i];
     std::uint32_t spec = inputs_.specs.of[static_cast<std::size_t>(program_.stage)][i];
     issue();
     std::uint32_t at = 0;
+    Coord first;
+    first[Axis::pipeline] = program_.stage;
+    const std::uint32_t shape = inputs_.topology.shape(instr.group, first);
+    if (instr.group == Group::tensor && instr.pass != kNone &&
+        durations_.free_collectives[instr.pass])
+      spec = kFreeCollective;
+    waits = add_work(i, inputs_.times.collective_work(spec, shape), waits);
     if (instr.group == Group::tensor) {
-      if (instr.pass != kNone && durations_.free_collectives[instr.pass]) spec = kFreeCollective;
       at = add(StepKind::collective, instr.stream, waits, i);
       out_.steps[at].detail = spec;
     } else {
@@ -150,9 +164,7 @@ class Compiler {
       out_.shared.push_back(op);
     }
     out_.step_of.push_back(at);
-    Coord first;
-    first[Axis::pipeline] = program_.stage;
-    note_launch(at, inputs_.times.collective(spec, inputs_.topology.shape(instr.group, first)));
+    note_launch(at, inputs_.times.collective(spec, shape));
   }
 
   // A send/receive group becomes one step on the stream of its last member. Streams of other
@@ -174,8 +186,12 @@ class Compiler {
     for (std::size_t k = 0; k < before.size(); k += 2)
       add(StepKind::timed, main.stream, {before[k], k + 1 < before.size() ? before[k + 1] : kNone},
           kNone);
-    const std::uint32_t at = add(StepKind::shared, main.stream, waits_of(main),
-                                 static_cast<std::uint32_t>(first + group.size() - 1));
+    const auto last = static_cast<std::uint32_t>(first + group.size() - 1);
+    std::int64_t work = 0;
+    for (std::size_t k = 0; k < group.size(); ++k)
+      work += inputs_.times.message_work(message_at(first + k));
+    const Waits waits = add_work(last, work, waits_of(main));
+    const std::uint32_t at = add(StepKind::shared, main.stream, waits, last);
     SharedOp op;
     op.first_transfer = static_cast<std::uint32_t>(out_.transfers.size());
     op.transfers = static_cast<std::uint32_t>(group.size());
@@ -193,11 +209,15 @@ class Compiler {
     }
   }
 
+  std::uint32_t message_at(std::size_t i) const {
+    return inputs_.specs.of[static_cast<std::size_t>(program_.stage)][i];
+  }
+
   void add_transfer(std::size_t i, const Instr& instr) {
     const std::int32_t stages = inputs_.topology.mesh().size(Axis::pipeline);
     TransferEnd end;
     end.peer_stage = (((program_.stage + instr.peer) % stages) + stages) % stages;
-    end.message = inputs_.specs.of[static_cast<std::size_t>(program_.stage)][i];
+    end.message = message_at(i);
     end.instr = static_cast<std::uint32_t>(i);
     end.sends = instr.op == Op::send;
     end.bytes = instr.bytes;

@@ -5,7 +5,7 @@
 namespace trainyard {
 
 ModelCosts::ModelCosts(const Job& job)
-    : kernels_(job.cluster.gpu, job.software),
+    : kernels_(job.cluster.gpu, job.software, threads_of_rank(job)),
       collectives_(job.cluster, job.network),
       slowest_gpu_(expected_slowest(job.cluster.node.gpu_spread, job.gpus())),
       in_training_(job.cluster.nccl.in_training) {}
@@ -21,5 +21,25 @@ Time ModelCosts::collective(Op op, const GroupShape& shape, Bytes bytes) const {
 Time ModelCosts::transfer(Bytes bytes, const Route& route) const {
   return collectives_.transfer(bytes, route.tier, route.concurrent);
 }
+
+Time ModelCosts::message_overhead(const Route& route) const {
+  return collectives_.message_overhead(route.tier);
+}
+
+bool ModelCosts::is_ring(Op op, const GroupShape& shape, Bytes bytes) const {
+  return collectives_.takes_ring(op, shape, bytes);
+}
+
+Time ModelCosts::ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const {
+  Wires wires = collectives_.expected_wires(shape);
+  wires.node = {static_cast<double>(ring_bytes(op, shape.ranks, bytes).value) /
+                to_seconds(on_wire)};
+  return seconds(to_seconds(collectives_.ring_time(op, shape, bytes, wires)) * in_training_);
+}
+Time ModelCosts::collective_work(Op op, const GroupShape& shape, Bytes bytes) const {
+  return collectives_.work(op, shape.ranks, bytes);
+}
+
+Time ModelCosts::transfer_work(Bytes bytes) const { return collectives_.work(Op::send, 2, bytes); }
 
 }  // namespace trainyard

@@ -20,6 +20,17 @@ class Costs {
   virtual Time kernel(const KernelSpec& kernel) const = 0;
   virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
   virtual Time transfer(Bytes bytes, const Route& route) const = 0;
+  // For networks whose flows meet: what a message takes before it leaves as a flow; whether a
+  // collective is a ring, and what it takes when its data were on the wire for `on_wire`.
+  virtual Time message_overhead(const Route&) const { return {}; }
+  virtual bool is_ring(Op, const GroupShape&, Bytes) const { return false; }
+  virtual Time ring(Op op, const GroupShape& shape, Bytes bytes, Time) const {
+    return collective(op, shape, bytes);
+  }
+  // What each member works for a collective or either side for a message before its part of the
+  // time above begins: where ranks compute with the cores that also move their data.
+  virtual Time collective_work(Op, const GroupShape&, Bytes) const { return {}; }
+  virtual Time transfer_work(Bytes) const { return {}; }
   // How much of each kernel's time is the pace of the slowest GPU: kernel() / the mean GPU's.
   virtual double slowest_gpu() const { return 1; }
 };
@@ -31,6 +42,11 @@ class ModelCosts final : public Costs {
   Time kernel(const KernelSpec& kernel) const override;
   Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer(Bytes bytes, const Route& route) const override;
+  Time message_overhead(const Route& route) const override;
+  bool is_ring(Op op, const GroupShape& shape, Bytes bytes) const override;
+  Time ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const override;
+  Time collective_work(Op op, const GroupShape& shape, Bytes bytes) const override;
+  Time transfer_work(Bytes bytes) const override;
   double slowest_gpu() const override { return slowest_gpu_; }
 
  private:

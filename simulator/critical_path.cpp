@@ -117,12 +117,9 @@ class PathWalker {
       if (op.sequence < steps.size()) members.push_back({island, stage, lane, steps[op.sequence]});
     };
     if (executor_.crossings().crosses(op.group)) {
-      const auto last =
-          executor_.crossings().last(executor_.crossings().id(op, at_.stage), at_.lane);
-      if (end(at_) - start(at_) >
-          scene_.times.collective(
-              op.collective,
-              scene_.topology.shape(op.group, scene_.layout.coord(at_.stage, 0, at_.lane))))
+      const std::uint32_t id = executor_.crossings().id(op, at_.stage);
+      const auto last = executor_.crossings().last(id, at_.lane);
+      if (end(at_) - start(at_) > executor_.crossings().duration(id, at_.lane))
         add(last.island, last.stage, last.lane);
     } else if (op.group != Group::data) {
       const bool all_lanes = op.group == Group::model || op.group == Group::world;
@@ -146,9 +143,13 @@ class PathWalker {
       const Place& to = side.sends ? peer : at_;
       const RankId sender = scene_.layout.rank(from.stage, from.island, from.lane);
       const std::int64_t ready = std::max(start(at_), start(peer));
-      const std::int64_t time =
-          scene_.times.message(side.message, scene_.topology.route(sender, to.stage - from.stage));
-      if (ready + time != end(at_)) continue;
+      const std::uint32_t route = scene_.topology.route(sender, to.stage - from.stage);
+      const std::int64_t ended =
+          scene_.flows.message(route)
+              ? executor_.transfer_ends().of(from.island, from.stage,
+                                             side.sends ? t : side.peer_transfer)[at_.lane]
+              : ready + scene_.times.message(side.message, route);
+      if (ended != end(at_)) continue;
       emit(side.instr, ready, end(at_));
       const bool towards = distance(peer.stage) < distance(at_.stage);
       if (start(at_) < ready || (start(peer) == ready && towards)) at_ = peer;

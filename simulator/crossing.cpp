@@ -20,6 +20,8 @@ Crossings::Crossings(const Scene& scene)
   if (scene.layout.islands() > 1) {
     arrived_.resize(count + world);
     ends_.resize((count + world) * lanes_);
+    durations_.resize((count + world) * lanes_);
+    landed_.resize(count + world);
     last_.resize((count + world) * lanes_);
   }
 }
@@ -48,7 +50,22 @@ bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t isla
     }
   }
   if (arrived_[at] != expected(at)) return false;
-  finish(op, stage);
+  if (!travels(op, stage)) finish(op, stage);
+  return true;
+}
+
+bool Crossings::travels(const SharedOp& op, std::int32_t stage) const {
+  return op.group == Group::data &&
+         scene_.flows.ring(op.collective,
+                           scene_.topology.shape(op.group, scene_.layout.coord(stage, 0, 0)));
+}
+
+bool Crossings::land(std::uint32_t id, std::int32_t lane, std::int64_t at) {
+  const auto of = static_cast<std::size_t>(lane);
+  row(durations_, id)[of] = at - row(ends_, id)[of];
+  row(ends_, id)[of] = at;
+  if (++landed_[id] < lanes_) return false;
+  arrived_[id] = kEnded;
   return true;
 }
 
@@ -57,7 +74,10 @@ void Crossings::finish(const SharedOp& op, std::int32_t stage) {
   const auto ends = row(ends_, at);
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
     const Coord coord = scene_.layout.coord(stage, 0, static_cast<std::int32_t>(lane));
-    ends[lane] += scene_.times.collective(op.collective, scene_.topology.shape(op.group, coord));
+    const std::int64_t duration =
+        scene_.times.collective(op.collective, scene_.topology.shape(op.group, coord));
+    row(durations_, at)[lane] = duration;
+    ends[lane] += duration;
   }
   arrived_[at] = kEnded;
 }

@@ -34,9 +34,20 @@ class Crossings {
   // The member that arrived last, as seen by `lane`; of several, the lowest.
   Member last(std::uint32_t id, std::int32_t lane) const { return row(last_, id)[lane]; }
 
-  // Enters one gang; true if it was the last one missing.
+  // From the last arrival to the end.
+  std::int64_t duration(std::uint32_t id, std::int32_t lane) const {
+    return row(durations_, id)[static_cast<std::size_t>(lane)];
+  }
+
+  // Enters one gang; true if it was the last one missing. The collective has then ended, unless it
+  // travels as flows: those have to land().
   bool arrive(const SharedOp& op, std::int32_t stage, std::int32_t island,
               std::span<const std::int64_t> ready);
+  bool travels(const SharedOp& op, std::int32_t stage) const;
+  // The latest arrival of each lane, while flows are on the way.
+  std::span<const std::int64_t> latest(std::uint32_t id) const { return row(ends_, id); }
+  // A lane's flows have ended; true if no other lane's are missing.
+  bool land(std::uint32_t id, std::int32_t lane, std::int64_t at);
 
  private:
   static constexpr std::uint32_t kEnded = UINT32_MAX;
@@ -58,6 +69,8 @@ class Crossings {
   std::uint32_t world_ = 0;          // first id
   std::vector<std::uint32_t> arrived_;
   std::vector<std::int64_t> ends_;  // until ended: the latest arrival
+  std::vector<std::int64_t> durations_;
+  std::vector<std::size_t> landed_;  // lanes
   std::vector<Member> last_;
 };
 

@@ -6,21 +6,73 @@
 
 namespace trainyard {
 
-Executor::Executor(const Scene& scene, int threads)
-    : scene_(scene), threads_(threads), crossings_(scene) {
-  for (std::int32_t i = 0; i < scene.layout.islands(); ++i)
-    islands_.push_back(std::make_unique<Island>(scene, i));
+Executor::Executor(const Job& job, const Scene& scene, const Costs& costs, int threads)
+    : scene_(scene), threads_(threads), crossings_(scene), transfer_ends_(scene) {
+  if (scene.flows.any()) traffic_.emplace(job, scene, costs);
+  for (std::int32_t i = 0; i < scene.layout.islands(); ++i) {
+    islands_.push_back(std::make_unique<Island>(scene, i, transfer_ends_));
+    awake_.push_back(i);
+  }
+  is_awake_.resize(islands_.size(), true);
+}
+
+void Executor::wake(std::int32_t island) {
+  if (is_awake_[static_cast<std::size_t>(island)]) return;
+  is_awake_[static_cast<std::size_t>(island)] = true;
+  awake_.push_back(island);
 }
 
 void Executor::run() {
   Workers workers(std::min(threads_, scene_.layout.islands()));
-  for (bool going = true; going;) {
-    workers.each(islands_.size(), [this](std::size_t i) { islands_[i]->run(crossings_); });
-    going = false;
-    for (const auto& island : islands_)
-      for (const Island::Arrival& arrival : island->take_arrivals())
-        if (crossings_.arrive(*arrival.op, arrival.stage, island->index(), island->ready(arrival)))
-          going = true;
+  while (!awake_.empty()) {
+    workers.each(awake_.size(), [this](std::size_t i) {
+      islands_[static_cast<std::size_t>(awake_[i])]->run(crossings_);
+    });
+    const bool all = meet();
+    awake_.clear();
+    is_awake_.assign(islands_.size(), false);
+    if (all)
+      for (std::int32_t i = 0; i < scene_.layout.islands(); ++i) wake(i);
+    else if (traffic_)
+      land();
+  }
+}
+
+// Enters what the islands that ran have reached; true if a crossing has ended.
+bool Executor::meet() {
+  bool ended = false;
+  std::ranges::sort(awake_);
+  for (const std::int32_t i : awake_) {
+    Island& island = *islands_[static_cast<std::size_t>(i)];
+    for (const Island::Arrival& arrival : island.take_arrivals()) {
+      const SharedOp& op = *arrival.op;
+      if (!crossings_.arrive(op, arrival.stage, i, island.ready(arrival))) continue;
+      const std::uint32_t id = crossings_.id(op, arrival.stage);
+      if (crossings_.travels(op, arrival.stage))
+        traffic_->add_rings(op, id, arrival.stage, crossings_.latest(id));
+      else
+        ended = true;
+    }
+    if (!traffic_) continue;
+    for (const Departure& departure : island.take_departures()) traffic_->add(departure);
+  }
+  return ended;
+}
+
+// The next flows end; their islands go on.
+void Executor::land() {
+  while (awake_.empty()) {
+    landed_.clear();
+    if (!traffic_->advance(landed_)) return;
+    for (const Landing& landing : landed_) {
+      if (landing.crossing == kNone) {
+        islands_[static_cast<std::size_t>(landing.departure.island)]->land(landing.departure,
+                                                                           landing.at);
+        wake(landing.departure.island);
+      } else if (crossings_.land(landing.crossing, landing.departure.lane, landing.at)) {
+        for (std::int32_t i = 0; i < scene_.layout.islands(); ++i) wake(i);
+      }
+    }
   }
 }
 

@@ -14,7 +14,7 @@ const Recording& History::of(std::int32_t island) {
   }
   if (kept_.size() == kKept) kept_.pop_back();
   kept_.emplace_front(Entry{island, {}});
-  Island replay(scene_, island, &kept_.front().recording);
+  Island replay(scene_, island, ends_, &kept_.front().recording);
   replay.run(crossings_);
   check(replay.finished(), "the replay of island {} does not end", island);
   return kept_.front().recording;

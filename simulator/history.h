@@ -12,7 +12,8 @@ namespace trainyard {
 // run keeps no record of its own: of hundreds of islands, a critical path visits a few.
 class History {
  public:
-  History(const Scene& scene, const Crossings& crossings) : scene_(scene), crossings_(crossings) {}
+  History(const Scene& scene, const Crossings& crossings, TransferEnds& ends)
+      : scene_(scene), crossings_(crossings), ends_(ends) {}
   // Valid until the next call with another island.
   const Recording& of(std::int32_t island);
 
@@ -24,6 +25,7 @@ class History {
   };
   const Scene& scene_;
   const Crossings& crossings_;
+  TransferEnds& ends_;
   std::list<Entry> kept_;  // latest use first
 };
 

@@ -4,11 +4,12 @@
 
 namespace trainyard {
 
-Island::Island(const Scene& scene, std::int32_t island, Recording* recording)
+Island::Island(const Scene& scene, std::int32_t island, TransferEnds& ends, Recording* recording)
     : scene_(scene),
       island_(island),
       width_(static_cast<std::size_t>(scene.layout.lanes)),
-      recording_(recording) {
+      recording_(recording),
+      transfer_ends_(ends) {
   const auto stages = static_cast<std::size_t>(scene.layout.stages);
   std::size_t size = 0;
   for (const CompiledProgram& program : scene.programs) size += rows(program) * width_;
@@ -58,6 +59,9 @@ void Island::open_gang(Gang& gang, std::int64_t* memory) {
     for (std::int32_t to = 0; to < layout.stages; ++to)
       routes_[static_cast<std::size_t>(gang.stage * layout.stages + to) * width_ + lane] =
           static_cast<std::uint16_t>(scene_.topology.route(rank, to - gang.stage));
+    if (!scene_.on_shared_cores.empty())
+      shared_.push_back(
+          scene_.on_shared_cores[static_cast<std::size_t>(trainyard::index(rank))].data());
     if (disturbances_.empty()) continue;
     const RankDisturbance* disturbance = scene_.disturbances.of(rank);
     disturbances_[static_cast<std::size_t>(gang.stage) * width_ + lane] = disturbance;
@@ -112,35 +116,82 @@ void Island::post(Gang& gang, std::uint32_t at) {
     const bool there = side.peer_step != kNone && peer.next[side.peer_stream] == side.peer_step &&
                        (peer.posted >> side.peer_stream & 1) != 0;
     const bool own = &peer == &gang && side.peer_step == at;  // its send does both sides
-    if (there && (!own || side.sends)) transfer(gang, stream, side, peer);
+    if (there && (!own || side.sends))
+      side.sends ? transfer(gang, t, {&gang, stream})
+                 : transfer(peer, side.peer_transfer, {&gang, stream});
   }
   if (gang.open[stream] == 0) land(gang, stream);
 }
 
-void Island::transfer(Gang& gang, std::uint8_t stream, const TransferEnd& side, Gang& peer) {
-  const Gang& from = side.sends ? gang : peer;
-  const Gang& to = side.sends ? peer : gang;
+Island::Side Island::sender(Gang& from, const TransferEnd& side) {
+  return {&from, from.program->steps[from.program->step_of[side.instr]].stream};
+}
+
+Island::Side Island::receiver(const TransferEnd& side) {
+  return {&gangs_[static_cast<std::size_t>(side.peer_stage)], side.peer_stream};
+}
+
+void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
+  const TransferEnd& side = from.program->transfers[at];
+  const Side here = sender(from, side), there = receiver(side);
   const std::uint16_t* const routes =
       &routes_[(static_cast<std::size_t>(from.stage) * gangs_.size() +
-                static_cast<std::size_t>(to.stage)) *
+                static_cast<std::size_t>(there.gang->stage)) *
                width_];
-  const std::int64_t* const here = row(gang.ready, stream);
-  const std::int64_t* const there = row(peer.ready, side.peer_stream);
-  std::int64_t* const ends = row(gang.end, stream);
-  std::int64_t* const peer_ends = row(peer.end, side.peer_stream);
+  const std::int64_t* const ready = row(from.ready, here.stream);
+  const std::int64_t* const peer_ready = row(there.gang->ready, there.stream);
+  std::int64_t* const ends = row(from.end, here.stream);
+  std::int64_t* const peer_ends = row(there.gang->end, there.stream);
+  std::size_t away = 0;
   for (std::size_t lane = 0; lane < width_; ++lane) {
-    const std::int64_t end =
-        std::max(here[lane], there[lane]) + scene_.times.message(side.message, routes[lane]);
+    const std::int64_t start = std::max(ready[lane], peer_ready[lane]);
+    std::int64_t end = 0;
+    if (!scene_.flows.message(routes[lane])) {
+      end = start + scene_.times.message(side.message, routes[lane]);
+    } else if (end = transfer_ends_.of(island_, from.stage, at)[lane];
+               end == TransferEnds::kUnknown) {
+      departures_.push_back({start + scene_.flows.overhead(routes[lane]), island_, from.stage,
+                             static_cast<std::int32_t>(lane), at});
+      ++away;
+      continue;
+    }
     ends[lane] = std::max(ends[lane], end);
     peer_ends[lane] = std::max(peer_ends[lane], end);
   }
+  if (away > 0)
+    on_the_way_[{from.stage, at}] = away;
+  else
+    end_transfer(from, at, posting);
+}
+
+void Island::land(const Departure& departure, std::int64_t at) {
+  const auto lane = static_cast<std::size_t>(departure.lane);
+  transfer_ends_.of(island_, departure.stage, departure.transfer)[lane] = at;
+  Gang& from = gangs_[static_cast<std::size_t>(departure.stage)];
+  const TransferEnd& side = from.program->transfers[departure.transfer];
+  for (const auto& [gang, stream] : {sender(from, side), receiver(side)}) {
+    std::int64_t& end = row(gang->end, stream)[lane];
+    end = std::max(end, at);
+  }
+  const auto left = on_the_way_.find({departure.stage, departure.transfer});
+  if (--left->second > 0) return;
+  on_the_way_.erase(left);
+  end_transfer(from, departure.transfer, {});
+}
+
+void Island::end_transfer(Gang& from, std::uint32_t at, const Side& posting) {
+  const TransferEnd& side = from.program->transfers[at];
+  const Side here = sender(from, side), there = receiver(side);
   const auto lanes = static_cast<std::int64_t>(width_);
-  (side.sends ? gang : peer).sent += (side.sends ? side.bytes : side.peer_bytes) * lanes;
-  (side.sends ? peer : gang).received += (side.sends ? side.peer_bytes : side.bytes) * lanes;
-  --gang.open[stream];
-  --peer.open[side.peer_stream];
-  const bool own = &peer == &gang && side.peer_stream == stream;
-  if (!own && peer.open[side.peer_stream] == 0) land(peer, side.peer_stream);
+  from.sent += side.bytes * lanes;
+  there.gang->received += side.peer_bytes * lanes;
+  --from.open[here.stream];
+  --there.gang->open[there.stream];
+  for (const Side& each : {here, there}) {
+    if (each == posting || each.gang->open[each.stream] > 0) continue;
+    land(*each.gang, each.stream);
+    if (here == there) return;
+  }
 }
 
 std::size_t Island::expected(Group group) const {

@@ -1,11 +1,13 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "simulator/crossing.h"
+#include "simulator/flow_ends.h"
 #include "simulator/scene.h"
 #include "simulator/stretch.h"
 
@@ -48,7 +50,9 @@ struct Recording {
 // in Crossings.
 class Island {
  public:
-  Island(const Scene& scene, std::int32_t island, Recording* recording = nullptr);
+  // `ends` is read and written for transfers that are flows; other islands' rows are left alone.
+  Island(const Scene& scene, std::int32_t island, TransferEnds& ends,
+         Recording* recording = nullptr);
   Island(const Island&) = delete;
   Island& operator=(const Island&) = delete;
 
@@ -64,6 +68,10 @@ class Island {
   };
   // Those since the last call.
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
+  // Flows that are ready to leave, since the last call.
+  std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
+  // One of them has ended: run() goes on from there.
+  void land(const Departure& departure, std::int64_t at);
   std::span<const std::int64_t> ready(const Arrival& arrival) const {
     return {gangs_[static_cast<std::size_t>(arrival.stage)].ready + arrival.stream * width_,
             width_};
@@ -94,9 +102,21 @@ class Island {
 
   // What a step does to its gang; on return it has ended, unless it was posted.
   void run_kernel(Gang& gang, std::uint32_t at);
+  void run_on_shared_cores(Gang& gang, std::uint32_t at);
   void stretch_by_windows(const Gang& gang, std::vector<std::int64_t>& ends) const;
   void post(Gang& gang, std::uint32_t at);
-  void transfer(Gang& gang, std::uint8_t stream, const TransferEnd& side, Gang& peer);
+  // A stream of a gang; `gang` null: none.
+  struct Side {
+    Gang* gang = nullptr;
+    std::uint8_t stream = 0;
+    bool operator==(const Side&) const = default;
+  };
+  // Both sides of transfer `at` of the sending gang are there. The side that is being posted looks
+  // itself whether it may land.
+  void transfer(Gang& from, std::uint32_t at, const Side& posting);
+  void end_transfer(Gang& from, std::uint32_t at, const Side& posting);
+  static Side sender(Gang& from, const TransferEnd& side);
+  Side receiver(const TransferEnd& side);
   void meet(Gang& gang, std::uint8_t stream, const SharedOp& op);
   void cross(Gang& gang, std::uint8_t stream, const SharedOp& op);
   // Ends the step that is posted on `stream`.
@@ -116,11 +136,16 @@ class Island {
   std::vector<Window> windows_;
   std::vector<Gang> gangs_;                           // by stage
   std::vector<const RankDisturbance*> disturbances_;  // [stage][lane]; empty if there are none
-  std::vector<std::uint16_t> routes_;                 // [from][to][lane]
+  std::vector<const std::int64_t*>
+      shared_;                         // [stage][lane]: times of steps on shared cores; or empty
+  std::vector<std::uint16_t> routes_;  // [from][to][lane]
   std::array<std::vector<Meeting>, kGroups> meetings_;
   Meeting alone_;                    // scratch for collectives of one gang
   std::vector<std::int32_t> queue_;  // stages whose gang can go on
   std::vector<Arrival> arrivals_, waiting_;
+  TransferEnds& transfer_ends_;
+  std::vector<Departure> departures_;
+  std::map<std::pair<std::int32_t, std::uint32_t>, std::size_t> on_the_way_;  // lanes of transfers
   std::vector<std::int64_t> starts_, ends_, undisturbed_;  // scratch of one kernel, [lane]
 };
 

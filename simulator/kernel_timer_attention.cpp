@@ -42,8 +42,9 @@ double KernelTimer::attention_us(const KernelSpec& kernel) const {
   // 2 products forward; backward recomputes one and takes 4 more (arXiv 2205.14135).
   const double flops = (forward ? 4 : 10) * batch_heads * sequence * keys * dim;
   const double wide = std::clamp((dim - 64) / 64, 0.0, 1.0);
-  const double tflops =
-      (forward ? fit.forward_tflops : fit.backward_tflops) * (wide + (1 - wide) * fit.head_64);
+  const double wider = std::clamp((dim - 128) / 128, 0.0, 1.0);
+  const double tflops = (forward ? fit.forward_tflops : fit.backward_tflops) *
+                        (wide + (1 - wide) * fit.head_64) * (1 - wider + wider * fit.head_256);
   const double blocks = batch_heads * std::ceil(sequence / static_cast<double>(kQueryTile));
   const double occupancy =
       std::min(1.0, blocks / (fit.blocks_per_sm * static_cast<double>(gpu_.sms)));

@@ -32,29 +32,34 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; 
 
 double bytes_per_us(const GpuProfile& gpu) { return gpu.memory_bandwidth.value * 1e-6; }
 
+// `count` products Y[m,n] = X[m,k] W[k,n] of one launch.
+struct Product {
+  std::int64_t m, n, k, count = 1;
+};
+
 // Waves of `tile`s, each `split` ways along k.
-double tiled_us(const Tile& tile, std::int64_t split, const KernelSpec& kernel,
-                const GpuProfile& gpu, double peak_tflops) {
+double tiled_us(const Tile& tile, std::int64_t split, const Product& product, const GpuProfile& gpu,
+                double peak_tflops) {
   const GpuProfile::Gemm& fit = gpu.gemm;
-  const auto [m, n, k] = std::array{kernel.shape[0], kernel.shape[1], kernel.shape[2]};
+  const auto [m, n, k, count] = product;
   const double flops_per_us = fit.tile_efficiency[tile.efficiency] * fit.sustained * peak_tflops *
                               1e6 / static_cast<double>(gpu.sms);
   const std::int64_t depth = ceil_div(k, split * kDepthStep) * kDepthStep;
-  const std::int64_t blocks = ceil_div(m, tile.rows) * ceil_div(n, tile.columns) * split;
+  const std::int64_t blocks = ceil_div(m, tile.rows) * ceil_div(n, tile.columns) * split * count;
   const double block_us =
       2.0 * static_cast<double>(tile.rows * tile.columns * depth) / flops_per_us + fit.fill_us;
-  const double sum_us = fit.split_k_us + kSplitBytes * static_cast<double>(split * m * n) /
+  const double sum_us = fit.split_k_us + kSplitBytes * static_cast<double>(split * count * m * n) /
                                              (kSplitBandwidth * bytes_per_us(gpu));
   return static_cast<double>(ceil_div(blocks, gpu.sms)) * block_us + (split > 1 ? sum_us : 0);
 }
 
 // The fastest of 64 (tile, split-k) candidates.
-double best_tiled_us(const KernelSpec& kernel, const GpuProfile& gpu, double peak_tflops) {
+double best_tiled_us(const Product& product, const GpuProfile& gpu, double peak_tflops) {
   double best = std::numeric_limits<double>::infinity();
   for (const Tile& tile : kTiles)
     for (const std::int64_t split : kSplits) {
-      if (split > 1 && kernel.shape[2] < kLeastSplitDepth * split) break;
-      best = std::min(best, tiled_us(tile, split, kernel, gpu, peak_tflops));
+      if (split > 1 && product.k < kLeastSplitDepth * split) break;
+      best = std::min(best, tiled_us(tile, split, product, gpu, peak_tflops));
     }
   return best;
 }
@@ -78,7 +83,8 @@ double kind_factor(const KernelSpec& kernel, const GpuProfile::Gemm& fit) {
 double KernelTimer::gemm_us(const KernelSpec& kernel) const {
   const GpuProfile::Gemm& fit = gpu_.gemm;
   const double peak = peak_tflops(kernel.dtype);
-  const double tiles_us = best_tiled_us(kernel, gpu_, peak);
+  const double tiles_us =
+      best_tiled_us({kernel.shape[0], kernel.shape[1], kernel.shape[2]}, gpu_, peak);
   const double flops = 2.0 * static_cast<double>(kernel.shape[0]) *
                        static_cast<double>(kernel.shape[1]) * static_cast<double>(kernel.shape[2]);
   const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6);
@@ -87,12 +93,27 @@ double KernelTimer::gemm_us(const KernelSpec& kernel) const {
   return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us});
 }
 
+// The products of unfused attention over `heads` heads: scores are s x s with the head dimension
+// as depth, contexts and gradients of inputs are s x d with the sequence as depth. Waves of tiles
+// as in a GEMM, which pays for head dimensions that fill no tile, and for rows off their alignment.
 double KernelTimer::batched_gemm_us(const KernelSpec& kernel) const {
-  const double rate =
-      gpu_.batched_gemm_tflops * peak_tflops(kernel.dtype) / peak_tflops(DType::fp16);
+  const bool scores = kernel.kind == KernelKind::attention_scores ||
+                      kernel.kind == KernelKind::attention_scores_grad;
+  const bool gradients = kernel.kind == KernelKind::attention_scores_grad ||
+                         kernel.kind == KernelKind::attention_context_grad;
+  const std::int64_t heads = kernel.shape[0], s = kernel.shape[1], d = kernel.shape[scores ? 3 : 2];
+  const Product square{s, s, d, heads}, tall{s, d, s, heads};
+  const double peak = peak_tflops(kernel.dtype);
+  const auto us = [&](const Product& product) { return best_tiled_us(product, gpu_, peak); };
+  const double tiles_us = !gradients ? us(scores ? square : tall)
+                          : scores   ? 2 * us(tall)          // dQ and dK
+                                     : us(tall) + us(square);  // dV and dP
+  const double rate = gpu_.batched_gemm_tflops * peak / peak_tflops(DType::fp16);
+  const double aligned = d % gpu_.gemm.alignment == 0 ? 1 : gpu_.gemm.misaligned_factor;
   const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
-  return gpu_.gemm.t0_us + std::max(kernel.flops / (rate * 1e6),
-                                    traffic / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_)));
+  return gpu_.gemm.t0_us +
+         std::max({aligned * tiles_us, kernel.flops / (rate * 1e6),
+                   traffic / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_))});
 }
 
 }  // namespace trainyard

@@ -18,6 +18,7 @@ struct Side {
 void point_to(const Side& from, const Side& to) {
   from.end().peer_step = to.program->step_of[to.end().instr];
   from.end().peer_stream = to.program->steps[from.end().peer_step].stream;
+  from.end().peer_transfer = to.transfer;
   from.end().peer_bytes = to.end().bytes;
 }
 

@@ -84,6 +84,12 @@ void explain(const Scene& scene, const Executor& executor, History& history,
   }
 }
 
+// Communication may have a step of its own for the rank's work.
+std::uint32_t first_step(const CompiledProgram& program, std::uint32_t instr) {
+  const std::uint32_t step = program.step_of[instr], before = program.previous[step];
+  return before != kNone && program.instr_of[before] == instr ? before : step;
+}
+
 std::vector<TraceEvent> trace(const Scene& scene, History& history, std::vector<RankId> ranks) {
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
@@ -98,7 +104,8 @@ std::vector<TraceEvent> trace(const Scene& scene, History& history, std::vector<
     const auto first = static_cast<std::ptrdiff_t>(events.size());
     for (std::uint32_t i = 0; i < program.step_of.size(); ++i) {
       const std::size_t at = program.step_of[i] * recording.lanes + lane;
-      events.push_back({rank, i, nanoseconds(lanes.start[at]), nanoseconds(lanes.end[at])});
+      const std::size_t first_at = first_step(program, i) * recording.lanes + lane;
+      events.push_back({rank, i, nanoseconds(lanes.start[first_at]), nanoseconds(lanes.end[at])});
     }
     std::stable_sort(events.begin() + first, events.end(),
                      [](const TraceEvent& a, const TraceEvent& b) { return a.start < b.start; });
@@ -130,9 +137,9 @@ void check_books(const Scene& scene, const Executor& executor, const SimulationR
 // Whether kernel times are a model's, which cannot be faster than the GPU.
 bool is_modelled(const Job& job, const CostScale& scale) {
   const Measured& measured = job.measured;
-  return measured.forward_ms.empty() && measured.backward_ms.empty() &&
-         measured.weight_grad_ms.empty() && scale.gemm >= 1 && scale.attention >= 1 &&
-         scale.memory >= 1 && scale.optimizer >= 1;
+  return job.cluster.gpu.measured_kernels.empty() && measured.forward_ms.empty() &&
+         measured.backward_ms.empty() && measured.weight_grad_ms.empty() && scale.gemm >= 1 &&
+         scale.attention >= 1 && scale.memory >= 1 && scale.optimizer >= 1;
 }
 
 }  // namespace
@@ -147,7 +154,7 @@ std::string_view cause_name(Cause cause) {
 SimulationResult execute(const Job& job, const ProgramSet& programs,
                          const SimulationOptions& options, const Costs& costs) {
   const Scene scene(job, programs, options, costs);
-  Executor executor(scene, options.threads);
+  Executor executor(job, scene, costs, options.threads);
   executor.run();
   SimulationResult result;
   count(scene, result);
@@ -156,8 +163,9 @@ SimulationResult execute(const Job& job, const ProgramSet& programs,
     return result;
   }
   result.iteration = last_end(executor);
+  result.network = executor.network_use(result.iteration);
   result.stage_busy = stage_busy(scene, executor);
-  History history(scene, executor.crossings());
+  History history(scene, executor.crossings(), executor.transfer_ends());
   if (result.iteration.value > 0) explain(scene, executor, history, result);
   check_books(scene, executor, result, is_modelled(job, options.scale));
   result.trace = trace(scene, history, options.traced);

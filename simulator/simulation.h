@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "core/config/job.h"
 #include "core/program/program.h"
 #include "core/program/trace_event.h"
+#include "network_models/network_model.h"
 #include "simulator/timing.h"
 
 namespace trainyard {
@@ -41,8 +43,9 @@ struct SimulationResult {
   std::int32_t bounding_stage = 0;        // where the critical path spends most of its time
   std::vector<Time> stage_busy;           // compute stream, mean over the stage's ranks
   std::uint64_t instructions = 0, events = 0, flows = 0;
-  double executed_flops = 0;      // over all ranks, recompute included
-  std::vector<TraceEvent> trace;  // by rank, then start
+  std::optional<NetworkUse> network;  // none for closed-form network models
+  double executed_flops = 0;          // over all ranks, recompute included
+  std::vector<TraceEvent> trace;      // by rank, then start
 };
 
 // Runs one training step of the job on its simulated cluster. Same job and seed, same result, for

@@ -50,6 +50,7 @@ inline constexpr int kWindows = static_cast<int>(kWindowStreams.size());
 struct TransferEnd {
   std::int32_t peer_stage = 0;
   std::uint32_t peer_step = kNone;  // kNone: the peer's program never answers
+  std::uint32_t peer_transfer = 0;  // its other side, in the peer's program
   std::uint32_t message = 0;        // row of transfer times
   std::uint32_t instr = 0;
   std::uint8_t peer_stream = 0;

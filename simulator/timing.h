@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct CostScale {
 // Throws ConfigError where the GPU has no such kernel (dtype, attention generation).
 class KernelTimer {
  public:
-  KernelTimer(const GpuProfile& gpu, const Software& software);
+  // `threads`: of a rank's kernels, where they were measured.
+  KernelTimer(const GpuProfile& gpu, const Software& software, std::int32_t threads = 1);
 
   // About a microsecond of host time a call: tabulate per program where it matters.
   Time time(const KernelSpec& kernel) const;
@@ -34,6 +36,12 @@ class KernelTimer {
   double peak_tflops(DType dtype) const;
   const GpuProfile::Attention& fused_attention() const;
 
+  struct Measured {
+    double t0_us = 0, flop_ps = 0, byte_ps = 0;
+  };
+  const Measured* measured(const KernelSpec& kernel) const;  // null: it was not
+
+  std::map<std::string, Measured> measured_;
   GpuProfile gpu_;
   Software software_;
 };
@@ -52,6 +60,16 @@ struct GroupShape {
 GroupShape group_shape(const Mesh& mesh, const Placement& placement, const Cluster& cluster,
                        Group group, RankId member);
 
+// What the ring of a group gets between nodes: payload of each of its nodes on all its cards
+// together, and the mean latency from card to card.
+struct Wires {
+  Bandwidth node;
+  double latency_us = 0;
+};
+
+// What each edge of a ring carries in a collective over `ranks` ranks.
+Bytes ring_bytes(Op op, std::int64_t ranks, Bytes bytes);
+
 // Time of a collective over `shape`, by NCCL's choice of algorithm and protocol.
 // `bytes` is the full (unsharded) size, as nccl-tests counts it.
 class CollectiveTimer {
@@ -60,6 +78,15 @@ class CollectiveTimer {
 
   // 0 for one rank or no bytes. Op is a collective.
   Time time(Op op, const GroupShape& shape, Bytes bytes) const;
+  // What a ring over several nodes is expected to get.
+  Wires expected_wires(const GroupShape& shape) const;
+  // The same collective as a ring over `wires`, by the best protocol.
+  Time ring_time(Op op, const GroupShape& shape, Bytes bytes, const Wires& wires) const;
+  // Whether a ring is what time() takes.
+  bool takes_ring(Op op, const GroupShape& shape, Bytes bytes) const;
+  // What each of the `ranks` works for it before, or for a message (Op::send): where that was
+  // measured, else 0.
+  Time work(Op op, std::int32_t ranks, Bytes bytes) const;
   // A message between two ranks whose path climbs to `tier`, once both sides are ready, while
   // `concurrent_per_node` such messages leave the node.
   Time transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const;
@@ -71,12 +98,16 @@ class CollectiveTimer {
   struct Call;
   struct Link;  // what a group sees of the wires
 
-  Link link(const GroupShape& shape) const;
+  Link link(const GroupShape& shape, const Wires& wires) const;
+  double best_ring_us(const Call& call, const Link& wires) const;
   static double ring_us(const Call& call, const Link& wires, const Protocol& protocol);
   double tree_us(const Call& call, const Link& wires, const Protocol& protocol) const;
   double nvls_us(const Call& call, const Link& wires) const;
   double all_to_all_us(const Call& call, const Link& wires) const;
+  const MeasuredCall* measured(Op op) const;
+  static Time wait(const MeasuredCall& call, Op op, std::int32_t ranks, Bytes bytes);
 
+  std::vector<MeasuredCall> measured_;
   Topology topology_;
   NodeProfile node_;
   NcclProfile nccl_;

@@ -171,9 +171,11 @@ void Island::execute(Gang& gang, std::uint32_t at) {
   const Rows<W> rows(gang, step, width_);
   switch (step.kind) {
     case StepKind::gemm:
+      if (!shared_.empty()) return run_on_shared_cores(gang, at);
       if (gang.disturbed || meets_window(gang, rows)) return run_kernel(gang, at);
       return run_timed(rows, step.duration);
     case StepKind::kernel:
+      if (!shared_.empty()) return run_on_shared_cores(gang, at);
       if (gang.disturbed) return run_kernel(gang, at);
       return run_timed(rows, step.duration);
     case StepKind::timed:
@@ -213,6 +215,19 @@ void Island::run_kernel(Gang& gang, std::uint32_t at) {
     if (computes) gang.kernel_excess += ends_[lane] - starts_[lane] - step.duration;
     if (gang.disturbed && recording_ != nullptr)
       recording_->gangs[stage].excess[at * width_ + lane] = ends_[lane] - undisturbed_[lane];
+  }
+}
+
+// What others of the node do at the time is known, and so are disturbances.
+void Island::run_on_shared_cores(Gang& gang, std::uint32_t at) {
+  const Step& step = gang.program->steps[at];
+  const bool computes = step.stream == static_cast<std::uint8_t>(Stream::compute);
+  for (std::size_t lane = 0; lane < width_; ++lane) {
+    const std::int64_t time = shared_[static_cast<std::size_t>(gang.stage) * width_ + lane][at];
+    const std::int64_t end = start_of(gang, step, lane) + time;
+    gang.free[step.stream * width_ + lane] = end;
+    gang.slots[step.out * width_ + lane] = end;
+    if (computes) gang.kernel_excess += time - step.duration;
   }
 }
 

@@ -17,13 +17,13 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+// A thread that wakes when all iterations are taken is not waited for.
 void Workers::each(std::size_t count, const std::function<void(std::size_t)>& body) {
   {
     const std::scoped_lock lock(mutex_);
     count_ = count;
     body_ = &body;
     next_ = 0;
-    busy_ = threads_.size();
     ++loop_;
   }
   begin_.notify_all();
@@ -35,15 +35,15 @@ void Workers::each(std::size_t count, const std::function<void(std::size_t)>& bo
 
 void Workers::serve() {
   std::size_t seen = 0;
+  std::unique_lock lock(mutex_);
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      begin_.wait(lock, [&] { return stopping_ || loop_ != seen; });
-      if (stopping_) return;
-      seen = loop_;
-    }
+    begin_.wait(lock, [&] { return stopping_ || (loop_ != seen && next_ < count_); });
+    if (stopping_) return;
+    seen = loop_;
+    ++busy_;
+    lock.unlock();
     take_iterations();
-    const std::scoped_lock lock(mutex_);
+    lock.lock();
     if (--busy_ == 0) done_.notify_one();
   }
 }

@@ -30,7 +30,7 @@ std::vector<Arrival> meet(Store& store, RankId rank, std::int32_t ranks, const A
     values = wait_for(store, keys, timeout);
   } catch (const StoreTimeout& late) {
     std::vector<std::string> missing = late.missing();
-    for (std::string& name : missing) name.replace(name.find('/'), 1, " ");
+    for (std::string& name : missing) name[name.find('/')] = ' ';
     throw StoreTimeout(fmt::format("{} of {} came, but told of no program within {:g} s",
                                    fmt::join(missing, ", "), ranks, in_seconds(timeout)),
                        missing);

@@ -63,10 +63,17 @@ void StreamThreads::set_mark(Stream stream, std::uint32_t instr) {
   mark.notify_all();
 }
 
+// Looks for a moment before it sleeps: what is waited for has often just ended, and waking a thread
+// takes about as long.
 void StreamThreads::wait_mark(Stream other, std::uint32_t instr) {
+  constexpr std::chrono::microseconds kMoment{5};
   std::atomic<std::uint32_t>& mark = queue(other).mark;
-  for (std::uint32_t now = mark.load(std::memory_order_acquire); now <= instr;
-       now = mark.load(std::memory_order_acquire))
+  std::uint32_t now = mark.load(std::memory_order_acquire);
+  if (now > instr) return;
+  const auto until = std::chrono::steady_clock::now() + kMoment;
+  while (now <= instr && std::chrono::steady_clock::now() < until)
+    now = mark.load(std::memory_order_acquire);
+  for (; now <= instr; now = mark.load(std::memory_order_acquire))
     mark.wait(now, std::memory_order_acquire);
 }
 

@@ -80,6 +80,8 @@ void infer_nodes(Job& job, Report& report) {
   report.spoil("cluster.nodes");
 }
 
+}  // namespace
+
 void complete_world(Job& job, Report& report) {
   const bool sizes_known =
       report.usable({"parallel.tensor", "parallel.pipeline", "parallel.context", "parallel.expert",
@@ -98,12 +100,24 @@ void complete_world(Job& job, Report& report) {
   }
 }
 
+namespace {
+
+// Peaks of one core become those of a rank's share of the cores of its node.
+void complete_share_of_cores(Job& job, const Report& report) {
+  GpuProfile& gpu = job.cluster.gpu;
+  if (job.cluster.node.cores == 0 || !report.usable({"parallel.data", "cluster.node.gpus"})) return;
+  const std::int32_t ranks = std::max(1, std::min(job.gpus(), job.cluster.node.gpus));
+  for (FlopRate* peak : {&gpu.peak_bf16, &gpu.peak_fp16, &gpu.peak_tf32, &gpu.peak_fp32})
+    peak->value *= static_cast<double>(job.cluster.node.cores) / ranks;
+}
+
 }  // namespace
 
 void complete(Job& job, Report& report) {
   complete_heads(job, report);
   complete_ffn(job, report);
   complete_world(job, report);
+  complete_share_of_cores(job, report);
 }
 
 }  // namespace trainyard

@@ -24,6 +24,8 @@ const std::vector<Grammar>& grammars() {
       {"slow", Fault::Kind::slow, {"rank", "node", "at", "for", "factor"}, {"factor"}},
       {"late", Fault::Kind::late, {"rank", "at"}, {"rank", "at"}},
       {"jitter", Fault::Kind::jitter, {"sigma"}, {"sigma"}},
+      {"link_slow", Fault::Kind::link_slow, {"link", "at", "for", "factor"}, {"link", "factor"}},
+      {"link_down", Fault::Kind::link_down, {"link", "at", "for", "converge"}, {"link"}},
   };
   return table;
 }
@@ -70,13 +72,17 @@ bool assign(std::string_view word, std::string_view value, Fault& fault) {
   if (word == "node") return integer(fault.node);
   if (word == "at") return time(fault.at);
   if (word == "for") return time(fault.lasts);
+  if (word == "converge") return time(fault.converge);
+  if (word == "link") return !(fault.link = value).empty();
   if (word == "sigma") return number(fault.sigma, 0);
   return number(fault.factor, 1e-3);  // "factor"
 }
 
 std::string_view expected(std::string_view word) {
   if (word == "rank" || word == "node") return "an index from 0, such as 7";
-  if (word == "at" || word == "for") return "a time with unit, such as 30s or 250us";
+  if (word == "link") return "a link of the fabric, such as tor_up:3:5";
+  if (word == "at" || word == "for" || word == "converge")
+    return "a time with unit, such as 30s or 250us";
   return word == "sigma" ? "a number from 0, such as 0.02" : "a number above 0, such as 1.1";
 }
 
@@ -117,6 +123,9 @@ std::string fault_problem(const Fault& fault, const Job& job) {
     return fmt::format("rank {} does not exist; legal: 0 to {}", fault.rank, job.gpus() - 1);
   if (fault.node >= job.cluster.nodes)
     return fmt::format("node {} does not exist; legal: 0 to {}", fault.node, job.cluster.nodes - 1);
+  if (fault.of_link() && job.network.model != "flow")
+    return fmt::format("network.model \"{}\" has no link \"{}\"; legal: \"flow\"",
+                       job.network.model, printable(fault.link));
   return "";
 }
 

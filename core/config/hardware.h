@@ -34,14 +34,14 @@ struct GpuProfile {
   // occupancy = min(1, blocks / (q * SMs)), blocks = batch * heads * ceil(s / 128)
   struct Attention {
     std::string name;                                // flash1, flash2, flash3, cudnn
-    double forward_tflops = 0, backward_tflops = 0;  // E at head dimension 128 and above
-    double head_64 = 1;                              // E at head dimension 64 relative to 128
+    double forward_tflops = 0, backward_tflops = 0;  // E at head dimension 128
+    double head_64 = 1, head_256 = 1;                // E at these head dimensions, relative to 128
     double half_keys = 0;                            // c
     double t0_us = 0, blocks_per_sm = 1, occupancy_exponent = 0;  // t0, q, g
     std::int64_t window_tile = 128;  // a window of w keys computes w + window_tile
   };
   std::vector<Attention> attention;
-  double batched_gemm_tflops = 0;  // unfused attention's per-head products
+  double batched_gemm_tflops = 0;  // most that unfused attention's per-head products reach
 
   // T = t0 + bytes / (fraction * HBM)
   struct Memory {
@@ -57,6 +57,17 @@ struct GpuProfile {
   double host_launch_us = 0;          // host time to issue one kernel
   double graph_launch_us = 0;         // the same inside a CUDA graph
   double collective_sm_slowdown = 1;  // GEMM time factor beside a concurrent collective
+
+  // What kernels of one cost_name() (core/program/kernel.h) took where they were measured, which
+  // stands in for the models above:
+  //   T = t0 + flops * flop + bytes * byte,
+  // a number for each entry of measured_threads: threads of one rank's kernels, rising.
+  struct MeasuredKernel {
+    std::string name;
+    std::vector<double> t0_us, flop_ps, byte_ps;
+  };
+  std::vector<std::int32_t> measured_threads;
+  std::vector<MeasuredKernel> measured_kernels;
 };
 
 // One NVLink/NIC/host design, from scenarios/clusters/*.toml.
@@ -69,6 +80,18 @@ struct NodeProfile {
   Bandwidth pcie;               // per GPU and direction, usable
   double load_sequence_us = 0;  // one loader worker reads and prepares one sequence
   double gpu_spread = 0;        // relative standard deviation of kernel times from GPU to GPU
+  std::int32_t cores = 0;       // that all ranks of the node compute with; 0: each has its own GPU
+};
+
+// What a collective or message took where it was measured, which stands in for NCCL's models. Each
+// rank works for `work`, sharing the node's cores with what others do there; when the last one has,
+// `wait` more passes in which it needs no core:
+//   work = work_us + peers * work_peer_us + moved * work_byte_ns, wait alike,
+// where peers is the other ranks of the group, and moved the bytes that a rank receives on average.
+struct MeasuredCall {
+  std::string op;  // of a collective; send
+  double work_us = 0, work_peer_us = 0, work_byte_ns = 0;
+  double wait_us = 0, wait_peer_us = 0, wait_byte_ns = 0;
 };
 
 // Switch tiers above the NICs.
@@ -81,6 +104,7 @@ struct FabricProfile {
   Bandwidth uplink;               // per uplink and direction
   double oversubscription = 1;    // of that way: 7 means one seventh leads on
   bool adaptive_routing = false;  // switches spread packets by load: no ECMP collisions
+  bool polarised = false;         // all switches hash alike: a tier's choice settles the next one's
   double hop_latency_us = 0;      // per switch traversed beyond the first
   double base_latency_us = 0;     // NIC to NIC in one ToR, including host and PCIe
 };

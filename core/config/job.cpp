@@ -41,4 +41,11 @@ Mesh Job::mesh() const {
 
 Placement Job::placement() const { return {cluster.node.gpus, parallel.placement}; }
 
+std::int32_t threads_of_rank(const Job& job) {
+  const std::int32_t ranks = std::max(1, std::min(job.gpus(), job.cluster.node.gpus));
+  if (job.cluster.node.cores == 0) return 1;
+  return job.running.threads > 0 ? job.running.threads
+                                 : std::max(1, job.cluster.node.cores / ranks);
+}
+
 }  // namespace trainyard

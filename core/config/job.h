@@ -97,6 +97,7 @@ struct Cluster {
   NodeProfile node;
   FabricProfile fabric;
   NcclProfile nccl;
+  std::vector<MeasuredCall> measured_calls;
   std::int32_t nodes = 1;
 };
 
@@ -119,11 +120,16 @@ struct Measured {
 // slow: a rank's or node's kernels take `factor` times as long from `at` for `lasts`.
 // late: a rank issues its first instruction `at` after the others.
 // jitter: every kernel's time is multiplied by 1 + |N(0, sigma)|, drawn per rank and instruction.
+// link_slow: a link of the fabric takes `factor` times as long for what crosses it, for `lasts`.
+// link_down: nothing crosses it; `converge` later the switches go around it.
 struct Fault {
-  enum class Kind : std::uint8_t { slow, late, jitter } kind{};
+  enum class Kind : std::uint8_t { slow, late, jitter, link_slow, link_down } kind{};
   std::int32_t rank = -1, node = -1;
   Time at, lasts = kNever;
   double factor = 1, sigma = 0;
+  std::string link;  // such as "tor_up:3:5", see Fabric::named
+  Time converge;
+  bool of_link() const { return kind == Kind::link_slow || kind == Kind::link_down; }
 };
 
 // Reads one line such as "slow rank=7 at=10s factor=1.1"; throws ConfigError naming the word.
@@ -164,5 +170,9 @@ struct Job {
   Mesh mesh() const;
   Placement placement() const;
 };
+
+// Threads of a rank's kernels where the ranks of a node share its cores: what the job says, or the
+// cores shared out; 1 elsewhere.
+std::int32_t threads_of_rank(const Job& job);
 
 }  // namespace trainyard

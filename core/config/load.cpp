@@ -50,10 +50,10 @@ void require(const Where& job, Report& report) {
   }
 }
 
-}  // namespace
+enum class Part : std::uint8_t { all, cluster };
 
-Job load_job(const std::vector<std::string>& files, const std::vector<std::string>& sets,
-             const std::string& scenario_root) {
+Job load(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+         const std::string& scenario_root, Part part) {
   std::vector<Problem> problems;
   const Merged merged = merge_settings(files, sets, scenario_root, problems);
   Job job;
@@ -61,12 +61,29 @@ Job load_job(const std::vector<std::string>& files, const std::vector<std::strin
   Report report(merged.settings, job, std::move(problems));
   assign(merged.settings, job, report);
   spoil_lost(merged, report);
-  require({files.empty() ? "--set" : files.back(), 0, 0}, report);
-  complete(job, report);
-  check_rules(job, report);
+  if (part == Part::all) {
+    require({files.empty() ? "--set" : files.back(), 0, 0}, report);
+    complete(job, report);
+    check_rules(job, report);
+  } else {
+    complete_world(job, report);
+    check_links(job, report);
+  }
   report.finish();
   job.warnings = report.warnings();
   return job;
+}
+
+}  // namespace
+
+Job load_job(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+             const std::string& scenario_root) {
+  return load(files, sets, scenario_root, Part::all);
+}
+
+Job load_cluster(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+                 const std::string& scenario_root) {
+  return load(files, sets, scenario_root, Part::cluster);
 }
 
 }  // namespace trainyard

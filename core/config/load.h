@@ -13,4 +13,9 @@ namespace trainyard {
 Job load_job(const std::vector<std::string>& files, const std::vector<std::string>& sets,
              const std::string& scenario_root);
 
+// The cluster, the network and the seed of such files alone: what they lack of a model and its
+// training does not matter, and the mesh need not fill the cluster.
+Job load_cluster(const std::vector<std::string>& files, const std::vector<std::string>& sets,
+                 const std::string& scenario_root);
+
 }  // namespace trainyard

@@ -13,6 +13,7 @@ void check_parallel(const Job& job, Report& report);
 void check_layers(const Job& job, Report& report);
 void check_schedule(const Job& job, Report& report);
 void check_cluster(const Job& job, Report& report);
+void check_links(const Job& job, Report& report);  // part of check_cluster
 void check_software(const Job& job, Report& report);
 void check_run(const Job& job, Report& report);
 void check_memory(const Job& job, Report& report);

@@ -11,7 +11,7 @@ namespace {
 std::vector<Row> all_rows() {
   std::vector<Row> rows;
   for (auto section : {job_rows, model_rows, parallel_rows, training_rows, real_run_rows,
-                       cluster_rows, gpu_rows, run_rows})
+                       cluster_rows, gpu_rows, measured_profile_rows, run_rows})
     for (Row& each : section()) rows.push_back(std::move(each));
   return rows;
 }

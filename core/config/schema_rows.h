@@ -52,6 +52,7 @@ std::vector<Row> parallel_rows();
 std::vector<Row> training_rows();
 std::vector<Row> real_run_rows();
 std::vector<Row> gpu_rows();
+std::vector<Row> measured_profile_rows();
 std::vector<Row> cluster_rows();
 std::vector<Row> run_rows();
 

@@ -44,6 +44,8 @@ class Merger {
     below = std::move(above);
   }
   void add_preset(const PresetKind& kind);
+  void add_profile();
+  void add_below(const fs::path& file, const std::string& section);
   void add_problem(const Where& where, std::string text) {
     problems_.push_back({where, std::move(text)});
   }
@@ -128,17 +130,37 @@ void Merger::add_preset(const PresetKind& kind) {
         fmt::format("{}.preset = {}: no such preset in {}; valid: {}{}", kind.section, value.text(),
                     folder.string(), fmt::join(names, ", "), did_you_mean(*name, names)));
   }
-  for (auto& [key, setting] : read(file, kind.section, 0)) {
-    if (key.starts_with(kind.section + "."))
+  add_below(file, kind.section);
+}
+
+// Lays the keys of a file below all others, which are all to be of `section`.
+void Merger::add_below(const fs::path& file, const std::string& section) {
+  for (auto& [key, setting] : read(file, section, 0)) {
+    if (key.starts_with(section + "."))
       merged_.settings.emplace(key, setting);
     else
       add_problem(setting.key, fmt::format("{} = {}: a preset of [{}] sets only keys of that "
                                            "section",
-                                           key, setting.text(), kind.section));
+                                           key, setting.text(), section));
   }
 }
 
+// A profile of the machine at hand, by its path: of a file that names it, from there on.
+void Merger::add_profile() {
+  const std::string key = "cluster.profile";
+  const auto found = merged_.settings.find(key);
+  if (found == merged_.settings.end()) return;
+  const Value value = found->second;
+  auto* name = value.as<std::string>();
+  if (!name) return merged_.lost.push_back("cluster");  // the schema refuses its type
+  merged_.settings.erase("cluster.preset");
+  const bool in_file = value.where.line > 0;
+  const fs::path folder = in_file ? fs::path(value.where.file).parent_path() : fs::path();
+  add_below((folder / *name).lexically_normal(), "cluster");
+}
+
 void Merger::add_presets() {
+  add_profile();
   for (const PresetKind& kind : kPresets) add_preset(kind);
 }
 

@@ -120,6 +120,44 @@ static_assert(every_kind_once_in_order(), "kTable lists each KernelKind once, in
 
 const KernelInfo& kernel_info(KernelKind kind) { return kTable[static_cast<std::size_t>(kind)]; }
 
+std::string_view second_form(KernelKind kind) {
+  switch (kind) {
+    case K::attention_forward:
+    case K::attention_backward:
+    case K::residual_forward:
+    case K::residual_backward:
+      return "dropout";
+    case K::norm_forward:
+    case K::norm_backward:
+      return "rms";
+    case K::activation_forward:
+    case K::activation_backward:
+      return "swiglu";
+    case K::add:
+    case K::embedding_backward:
+      return "positions";
+    default:
+      return "";
+  }
+}
+
+std::string cost_name(const KernelSpec& kernel) {
+  std::string name(kernel_info(kernel.kind).name);
+  const std::string_view form = second_form(kernel.kind);
+  const bool second = form == "dropout" ? kernel.parameter > 0 : kernel.flag == 1;
+  return form.empty() || !second ? name : name.append("_").append(form);
+}
+
+std::vector<std::string> cost_names() {
+  std::vector<std::string> names;
+  for (const KernelInfo& info : kTable) {
+    names.emplace_back(info.name);
+    if (const std::string_view form = second_form(info.kind); !form.empty())
+      names.push_back(std::string(info.name).append("_").append(form));
+  }
+  return names;
+}
+
 std::int64_t size_of(DType dtype) {
   static constexpr std::array<std::int64_t, 5> kSizes{4, 2, 2, 4, 1};
   return kSizes[static_cast<std::size_t>(dtype)];

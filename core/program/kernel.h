@@ -1,7 +1,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/types.h"
 
@@ -83,5 +85,13 @@ struct KernelInfo {
 };
 
 const KernelInfo& kernel_info(KernelKind kind);
+
+// Some kinds stand for two algorithms that cost differently: attention and residuals with dropout,
+// RMSNorm, SwiGLU, what works on positions. The second one's name; empty: there is none.
+std::string_view second_form(KernelKind kind);
+// What a measured cost of the kernel is called: the kind, or KIND_FORM for the second form.
+std::string cost_name(const KernelSpec& kernel);
+// All that cost_name() can give.
+std::vector<std::string> cost_names();
 
 }  // namespace trainyard

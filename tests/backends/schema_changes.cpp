@@ -88,6 +88,7 @@ std::vector<Change> job_changes() {
       {"tiny", "software.cuda_graphs=true", Effect::faster},
       {"cluster", "software.garbage_collection_ms=50", Effect::slower},
       {"wide", "network.model=ideal", Effect::faster},
+      {"wide", "network.model=flow", Effect::differs},
       {"wide", "network.qps_per_connection=16", Effect::faster},
       {"replayed", "measured.forward_ms=[50]", Effect::slower},
       {"replayed", "measured.backward_ms=[100]", Effect::slower},
@@ -122,6 +123,7 @@ std::vector<Change> cluster_changes() {
           {"wide", "cluster.fabric.uplink_gbps=50", Effect::slower},
           {"wide", "cluster.fabric.oversubscription=1000", Effect::differs},
           {"wide", "cluster.fabric.adaptive_routing=true", Effect::faster},
+          {"wide", "cluster.fabric.polarised=true", Effect::slower},
           {"wide", "cluster.fabric.hop_latency_us=100", Effect::slower},
           {"wide", "cluster.fabric.base_latency_us=100", Effect::slower},
           {"cluster", "cluster.nccl.launch_us=100", Effect::slower},
@@ -146,6 +148,23 @@ std::vector<Change> cluster_changes() {
           {"overlap", "cluster.gpu.collective_sm_slowdown=2", Effect::slower}};
 }
 
+// Costs of a profile that was measured on the machine itself.
+std::vector<Change> measured_changes() {
+  std::vector<Change> all;
+  const auto add = [&](const std::string& key, const char* value, Effect effect) {
+    all.push_back({"measured", key + "=" + value, effect});
+  };
+  for (const char* key : {"t0_us", "flop_ps", "byte_ps"})
+    add("cluster.gpu.measured_kernels.gemm_forward." + std::string(key), "[100]", Effect::slower);
+  for (const char* key :
+       {"work_us", "work_peer_us", "work_byte_ns", "wait_us", "wait_peer_us", "wait_byte_ns"})
+    add("cluster.measured_calls.all_gather." + std::string(key), "1000", Effect::slower);
+  add("cluster.node.cores", "1", Effect::slower);
+  add("cluster.gpu.measured_threads", "[1,2]", Effect::refused);
+  add("cluster.profile", "missing.toml", Effect::refused);
+  return all;
+}
+
 // Constants of a cost model, tenfold (times) or a tenth (rates).
 std::vector<Change> constant_changes() {
   std::vector<Change> all;
@@ -158,7 +177,7 @@ std::vector<Change> constant_changes() {
       add("all-reduce", prefix + key, "0", Effect::faster);
     add(std::string(protocol) == "ll128" ? "short" : "all-reduce", prefix + "nvlink_us", "0",
         Effect::faster);
-    add("tiny", prefix + "ring_net_us", "0", Effect::faster);
+    add("tiny and wide", prefix + "ring_net_us", "0", Effect::faster);
     add("tiny", prefix + "fraction", "0.0001", Effect::slower);
     add("tiny", prefix + "max_gbs", "0.0001", Effect::slower);
   }
@@ -178,6 +197,7 @@ std::vector<Change> constant_changes() {
   add("cluster", attention + "forward_tflops", "20", Effect::slower);
   add("cluster", attention + "backward_tflops", "20", Effect::slower);
   add("windowed", attention + "head_64", "0.1", Effect::slower);
+  add("big heads", attention + "head_256", "0.1", Effect::slower);
   add("cluster", attention + "half_keys", "5000", Effect::slower);
   add("cluster", attention + "t0_us", "500", Effect::slower);
   add("cluster", attention + "blocks_per_sm", "100", Effect::slower);
@@ -203,8 +223,8 @@ std::vector<Change> constant_changes() {
 
 std::vector<Change> schema_changes() {
   std::vector<Change> all = model_changes();
-  for (const auto& more :
-       {job_changes(), real_run_changes(), cluster_changes(), constant_changes()})
+  for (const auto& more : {job_changes(), real_run_changes(), cluster_changes(), measured_changes(),
+                           constant_changes()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

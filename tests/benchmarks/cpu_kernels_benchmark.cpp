@@ -1,21 +1,15 @@
 #include <benchmark/benchmark.h>
 
-#include <Eigen/Dense>
-#include <algorithm>
-#include <chrono>
-#include <functional>
+#include <array>
 #include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
 
-// Kernels on one thread. Products are timed in turns with Eigen's own product on plain matrices of
-// the same sizes: the counter "of_eigen" is the ratio of the two best times, so load on the machine
-// meets both.
+// Kernels other than products on one thread.
 namespace trainyard {
 namespace {
 
 using K = KernelKind;
-using RowMajor = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // A matrix of small numbers in storage of `dtype`.
 class Operand {
@@ -42,76 +36,6 @@ KernelSpec spec_of(K kind, std::array<std::int64_t, 6> shape, DType dtype = DTyp
   spec.shape = shape;
   return spec;
 }
-
-template <class F>
-double seconds(F f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Arguments m, n, k; products of GPT-2 small with 1024 tokens, and a square one.
-void sizes(benchmark::internal::Benchmark* b) {
-  for (const auto& size : {std::vector<std::int64_t>{1024, 2304, 768},
-                           {1024, 768, 768},
-                           {1024, 3072, 768},
-                           {1024, 768, 3072},
-                           {1024, 1024, 1024}})
-    b->Args(size);
-  b->Unit(benchmark::kMillisecond);
-}
-
-void compare(benchmark::State& state, const KernelSpec& spec, std::vector<Matrix> operands,
-             const std::function<void()>& plain) {
-  double ours = 1e9, eigen = 1e9;
-  for ([[maybe_unused]] auto _ : state) {
-    ours = std::min(ours, seconds([&] { run_kernel(spec, operands, {}); }));
-    eigen = std::min(eigen, seconds(plain));
-  }
-  const double flops = 2.0 * state.range(0) * state.range(1) * state.range(2);
-  state.counters["of_eigen"] = eigen / ours;
-  state.counters["gflops"] = flops / ours * 1e-9;
-}
-
-void gemm_forward(benchmark::State& state) {
-  const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const Operand x(m, k), w(k, n), y(m, n);
-  const RowMajor a = RowMajor::Random(m, k), b = RowMajor::Random(k, n);
-  RowMajor c(m, n);
-  compare(state, spec_of(K::gemm_forward, {m, n, k}), {*x, *w, *y}, [&] { c.noalias() = a * b; });
-}
-BENCHMARK(gemm_forward)->Apply(sizes);
-
-void gemm_forward_bf16(benchmark::State& state) {
-  const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const Operand x(m, k, DType::bf16), w(k, n, DType::bf16), y(m, n, DType::bf16);
-  const RowMajor a = RowMajor::Random(m, k), b = RowMajor::Random(k, n);
-  RowMajor c(m, n);
-  compare(state, spec_of(K::gemm_forward, {m, n, k}, DType::bf16), {*x, *w, *y},
-          [&] { c.noalias() = a * b; });
-}
-BENCHMARK(gemm_forward_bf16)->Apply(sizes);
-
-void gemm_input_grad(benchmark::State& state) {
-  const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const Operand dy(m, k), w(n, k), dx(m, n);
-  const RowMajor a = RowMajor::Random(m, k), b = RowMajor::Random(n, k);
-  RowMajor c(m, n);
-  compare(state, spec_of(K::gemm_input_grad, {m, n, k}), {*dy, *w, *dx},
-          [&] { c.noalias() = a * b.transpose(); });
-}
-BENCHMARK(gemm_input_grad)->Apply(sizes);
-
-// dW[n, k] += X[m, n]^T dY[m, k] for the tokens m.
-void gemm_weight_grad(benchmark::State& state) {
-  const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
-  const Operand x(m, n), dy(m, k), dw(n, k);
-  const RowMajor a = RowMajor::Random(m, n), b = RowMajor::Random(m, k);
-  RowMajor c = RowMajor::Zero(n, k);
-  compare(state, spec_of(K::gemm_weight_grad, {n, k, m}), {*x, *dy, *dw},
-          [&] { c.noalias() += a.transpose() * b; });
-}
-BENCHMARK(gemm_weight_grad)->Apply(sizes);
 
 // 12 heads of 64, one sequence of the given length; FLOPs of the unmasked half.
 void attention(benchmark::State& state) {

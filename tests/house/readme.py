@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs every `$ command` of the console blocks of every README.md at the repository root, with
-the build's programs on the PATH, and compares its standard output line by line; a line `...` stands
-for any lines. With --update, writes what they print now into blocks without such lines. In the top README.md every figure of the text must stand in a console block or, with
-its source, in readme_figures.txt. `./tools/…` commands are only looked up: the test command
-itself runs them."""
+the build's programs (the first argument is their folder) on the PATH, and compares its standard
+output line by line; a line `...` stands for any lines. With --update, writes what they print now
+into blocks without such lines. In the top README.md every figure of the text must stand in a console
+block or, with its source, in readme_figures.txt. `./tools/…` commands are only looked up: the test
+command itself runs them."""
 
 import os
 import re
@@ -67,8 +68,11 @@ def update(root="."):
         for _, command, expected in blocks(text):
             if is_looked_up(command) or "..." in expected:
                 continue
+            done = run(command, root)
+            if done.returncode > 2:  # none of the program's own exit codes
+                sys.exit(f"{readme}: `{command}`: {done.stderr}")
             before = "".join(f"{line}\n" for line in [f"$ {command}", *expected])
-            after = f"$ {command}\n{run(command, root).stdout}"
+            after = f"$ {command}\n{done.stdout}"
             text = text.replace(before, after)
         readme.write_text(text)
 

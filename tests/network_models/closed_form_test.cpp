@@ -101,7 +101,10 @@ TEST(Topology, OversubscriptionBindsEvenWithoutCollisions) {
 class ClosedForms : public testing::Test {
  protected:
   std::unique_ptr<NetworkModel> make(const std::string& model) {
-    return make_network_model(small_clos(), Network{.model = model}, Placement{2, {}});
+    Job job;
+    job.cluster = small_clos();
+    job.network.model = model;
+    return make_network_model(job);
   }
   static Time time(const NetworkModel& model, int source, int target, int concurrent = 1) {
     return *model.closed_form({.source = RankId{source},

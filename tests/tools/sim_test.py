@@ -58,6 +58,42 @@ class Result(CliTest):
         self.assertGreater(after["iteration_time_s"], before["iteration_time_s"])
 
 
+class FlowNetwork(CliTest):
+    """`network.model = "flow"`: every message and ring between nodes on its own path."""
+
+    def sim(self, model, *arguments):
+        return self.result("--set", f"network.model={model}", *arguments)
+
+    def test_without_contention_a_step_takes_what_ideal_says(self):
+        flow, ideal = self.sim("flow"), self.sim("ideal")
+        self.assertAlmostEqual(flow["iteration_time_s"] / ideal["iteration_time_s"], 1, delta=1e-3)
+        self.assertGreater(flow["network"]["slowest_flow_fraction"], 0.99)
+        self.assertTrue(0 < flow["network"]["max_link_load"] < 1)
+
+    def test_a_narrow_fabric_slows_the_step_and_names_how_far(self):
+        """A node a ToR, whose one uplink has half a card's rate: flows wait for each other."""
+        narrow = [f"--set=cluster.fabric.{key}" for key in
+                  ("rails=1", "nodes_per_tor=1", "tors_per_pod=2", "tor_uplinks=1",
+                   "uplink_gbps=100")]
+        narrow, wide = self.sim("flow", *narrow), self.sim("flow")
+        self.assertLess(narrow["network"]["slowest_flow_fraction"], 0.5)
+        self.assertGreater(narrow["iteration_time_s"], 1.02 * wide["iteration_time_s"])
+        self.assertAlmostEqual(sum(narrow["breakdown_s"].values()), narrow["iteration_time_s"], 9)
+
+    def test_a_slow_cable_slows_the_step_and_a_dead_one_parts_the_network(self):
+        slow = self.sim("flow", "--fault", "link_slow link=nic_out:0 factor=50")
+        self.assertGreater(slow["iteration_time_s"], 1.02 * self.sim("flow")["iteration_time_s"])
+        text = self.refused("sim", self.small, "--set", "network.model=flow", "--fault",
+                            "link_down link=nic_out:0 converge=1ms")
+        self.assertIn("no path is left from GPU 4 of node 0", text)
+        self.assertIn("legal: \"flow\"",
+                      self.refused("sim", self.small, "--fault", "link_down link=nic_out:0"))
+
+    def test_threads_do_not_change_a_byte(self):
+        fault = ("--fault", "jitter sigma=0.05")
+        self.assertEqual(self.sim("flow", *fault), self.sim("flow", *fault, "--threads", "2"))
+
+
 class Repeatable(CliTest):
     def test_threads_and_folding_do_not_change_a_byte(self):
         jitter = ("--fault", "jitter sigma=0.05", "--fault", "slow rank=3 factor=1.2")

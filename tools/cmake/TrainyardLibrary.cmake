@@ -58,8 +58,8 @@ function(trainyard_kernel_flags target)
     list(APPEND flags -march=x86-64-v3)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # False alarms in GCC's AVX-512 headers, PR 105593.
-    list(APPEND flags -Wno-maybe-uninitialized -Wno-uninitialized)
+    # False alarms in GCC's AVX-512 headers (PR 105593), and about vectors as template arguments.
+    list(APPEND flags -Wno-maybe-uninitialized -Wno-uninitialized -Wno-ignored-attributes)
   endif()
   target_compile_options(${target} PRIVATE ${flags})
 endfunction()

@@ -18,7 +18,7 @@ namespace {
 double peak_over_modelled(const SimReport& base, CostClass cost) {
   const Job& job = base.planned.job;
   const Program& program = *base.planned.programs.by_stage[base.result.bounding_stage];
-  const KernelTimer timer(job.cluster.gpu, job.software);
+  const KernelTimer timer(job.cluster.gpu, job.software, threads_of_rank(job));
   double flops = 0, modelled = 0;
   for (const Instr& instr : program.code) {
     if (instr.op != Op::kernel) continue;

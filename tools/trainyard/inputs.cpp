@@ -10,19 +10,16 @@
 #include "core/error.h"
 
 namespace trainyard {
-namespace {
 namespace fs = std::filesystem;
 
-// Where presets lie: named by the user, installed beside the program, or in the source tree.
-fs::path scenario_root() {
+std::string scenario_root() {
   if (const char* named = std::getenv("TRAINYARD_SCENARIOS")) return named;
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   const fs::path installed = program.parent_path().parent_path() / "share/trainyard/scenarios";
-  return !error && fs::is_directory(installed, error) ? installed : TRAINYARD_SOURCE_SCENARIOS;
+  return !error && fs::is_directory(installed, error) ? installed.string()
+                                                      : TRAINYARD_SOURCE_SCENARIOS;
 }
-
-}  // namespace
 
 void add_inputs(CLI::App& command, Inputs& inputs) {
   command.add_option("files", inputs.files, "Scenario files; later ones win")->required();
@@ -58,6 +55,14 @@ Job load(const Inputs& inputs, const std::vector<std::string>& more_sets) {
     if (!problem.empty()) violations.push_back(fmt::format("--fault \"{}\": {}", line, problem));
   }
   if (!violations.empty()) throw ConfigError(violations);
+  return job;
+}
+
+Job load_network(const Inputs& inputs, const std::vector<std::string>& more_sets) {
+  std::vector<std::string> sets = inputs.sets;
+  sets.insert(sets.end(), more_sets.begin(), more_sets.end());
+  Job job = load_cluster(inputs.files, sets, scenario_root());
+  if (inputs.seed) job.seed = *inputs.seed;
   return job;
 }
 

@@ -11,6 +11,9 @@ class App;
 
 namespace trainyard {
 
+// Where presets lie: named by the user, installed beside the program, or in the source tree.
+std::string scenario_root();
+
 // The options every command that takes a scenario shares.
 struct Inputs {
   std::vector<std::string> files;
@@ -30,5 +33,8 @@ void add_fault_option(CLI::App& command, Inputs& inputs);
 // Files merged left to right, then `sets`, then `more_sets`, seed and faults; validated. Throws
 // ConfigError with every violation.
 Job load(const Inputs& inputs, const std::vector<std::string>& more_sets = {});
+
+// The same for commands that need no more than a cluster and its network.
+Job load_network(const Inputs& inputs, const std::vector<std::string>& more_sets);
 
 }  // namespace trainyard

@@ -17,7 +17,10 @@ int run(int argc, char** argv) {
   add_plan(app, action);
   add_sweep(app, action);
   add_compare(app, action);
+  add_net(app, action);
+  add_validate(app, action);
   add_train(app, action);
+  add_calibrate(app, action);
   add_data(app, action);
   add_convert(app, action);
   add_schema(app, action);

@@ -43,6 +43,10 @@ Json sim_json(const SimReport& report, const ProcessCost* cost) {
                     {"flows", result.flows},
                     {"max_link_load", nullptr},
                     {"slowest_flow_fraction", nullptr}};
+  if (result.network) {
+    out["network"]["max_link_load"] = result.network->busiest_link;
+    out["network"]["slowest_flow_fraction"] = result.network->slowest_flow;
+  }
   Json& simulation = out["simulation"];
   simulation = {{"instructions", result.instructions},
                 {"events", result.events},

@@ -1,10 +1,6 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "backends/backends.h"
@@ -23,6 +19,7 @@
 #include "core/error.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/inputs.h"
+#include "tools/trainyard/local_ranks.h"
 #include "tools/trainyard/output.h"
 #include "tools/trainyard/trace.h"
 
@@ -39,37 +36,6 @@ struct TrainOptions {
   TraceOptions trace{.file = {}, .ranks = "all"};
   std::int64_t trace_step = 0;
 };
-
-std::string new_run_id() {
-  return fmt::format("{:x}-{}", std::chrono::system_clock::now().time_since_epoch().count(),
-                     getpid());
-}
-
-// A folder in which the ranks of this machine meet, gone with the run.
-class MeetingFolder {
- public:
-  explicit MeetingFolder(const std::string& run_id)
-      : path_(fs::temp_directory_path() / ("trainyard-" + run_id)) {}
-  ~MeetingFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  MeetingFolder(const MeetingFolder&) = delete;
-  MeetingFolder& operator=(const MeetingFolder&) = delete;
-  std::string address() const { return "file:" + path_.string(); }
-
- private:
-  fs::path path_;
-};
-
-// This process's own command line.
-std::vector<std::string> own_command() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-  words.at(0) = fs::read_symlink("/proc/self/exe");
-  return words;
-}
 
 // Everything that can be wrong with the input, found before any process is started.
 void check_input(const TrainOptions& options, const Job& job) {

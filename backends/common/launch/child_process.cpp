@@ -82,6 +82,17 @@ std::string signal_text(int signal) {
                      name == nullptr ? "real-time" : name);
 }
 
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  struct sigaction hangup {};
+  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);
+  return set;
+}
+
 std::string Ending::text() const {
   if (signal != 0) return "was killed by " + signal_text(signal);
   return fmt::format("exited with code {}", exit_code);

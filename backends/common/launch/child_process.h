@@ -17,6 +17,9 @@ struct Ending {
 
 std::string signal_text(int signal);  // "signal 9 (SIGKILL)"
 
+// Those that end a run. SIGHUP only if it is not ignored: nohup(1) means a run to go on.
+sigset_t ending_signals();
+
 // A running program in a process group of its own, without standard input, its output in pipes. It
 // is killed with the thread that started it, and whatever it started with this object.
 class ChildProcess {

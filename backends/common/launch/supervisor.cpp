@@ -31,18 +31,6 @@ int opened(int fd, const char* what) {
   return fd;
 }
 
-// Those that end a run. SIGHUP only if it is not ignored: nohup(1) means a run to go on.
-sigset_t ending_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  struct sigaction hangup {};
-  if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-    sigaddset(&set, SIGHUP);
-  return set;
-}
-
 }  // namespace
 
 Supervisor::Supervisor(const LaunchOptions& options) : options_(options) {

@@ -4,9 +4,9 @@
 namespace trainyard::kernels {
 namespace {
 
-// Tiles of the result that threads share; multiples of the 48 x 4 register block that Eigen uses
-// with 512-bit vectors.
-constexpr std::int64_t kTileRows = 768, kTileColumns = 768;
+// Tiles of the result that threads share: at least kTiles of them, unless they would have fewer
+// than kFewestRows. The copies of its factors that a tile makes cost less the larger it is.
+constexpr std::int64_t kTileRows = 532, kTileColumns = 384, kFewestRows = 112, kTiles = 8;
 
 struct Tile {
   std::int64_t row, rows, column, columns;
@@ -16,14 +16,29 @@ struct Tile {
   }
 };
 
+// [0, n) in parts of about equal size, all but the last multiples of `block`.
+struct Parts {
+  std::int64_t n, block, count;
+  std::int64_t begin(std::int64_t part) const {
+    const std::int64_t blocks = (n + block - 1) / block;
+    return std::min(n, blocks * part / count * block);
+  }
+};
+
 // Calls f(tile) for tiles that cover [rows, columns].
-template <class F>
+template <class C, class F>
 void for_tiles(const Launch& launch, std::int64_t rows, std::int64_t columns, F f) {
-  const std::int64_t across = (columns + kTileColumns - 1) / kTileColumns;
-  const std::int64_t down = (rows + kTileRows - 1) / kTileRows;
-  for_ranges(launch, across * down, 1, [&](std::int64_t i, std::int64_t) {
-    const std::int64_t row = i / across * kTileRows, column = i % across * kTileColumns;
-    f(Tile{row, std::min(kTileRows, rows - row), column, std::min(kTileColumns, columns - column)});
+  const auto parts_of = [](std::int64_t n, std::int64_t size) { return (n + size - 1) / size; };
+  const Parts across{columns, RegisterBlock<C>::kColumns, parts_of(columns, kTileColumns)};
+  const std::int64_t shared =
+      std::min(parts_of(kTiles, std::max<std::int64_t>(1, across.count)), rows / kFewestRows);
+  const Parts down{rows, RegisterBlock<C>::kRows, std::max(shared, parts_of(rows, kTileRows))};
+  for_ranges(launch, across.count * down.count, 1, [&](std::int64_t i, std::int64_t) {
+    const std::int64_t row = i / across.count, column = i % across.count;
+    Tile tile{down.begin(row), down.begin(row + 1), across.begin(column), across.begin(column + 1)};
+    tile.rows -= tile.row;
+    tile.columns -= tile.column;
+    f(tile);
   });
 }
 
@@ -53,7 +68,7 @@ void tiled_product(const Launch& launch, const Factor<T>& a, const Factor<T>& b,
   const bool biased = bias.columns > 0, adds = flagged(launch, kGemmAdds);
   check(bias.columns <= y.columns && !(biased && adds), "bias of {} for {} columns", bias.columns,
         y.columns);
-  for_tiles(launch, y.rows, y.columns, [&](const Tile& t) {
+  for_tiles<Compute<T>>(launch, y.rows, y.columns, [&](const Tile& t) {
     const View<T> part = t.of(y);
     if (biased) start(part, t.column, bias);
     product(a.block(t.row, t.rows, 0, a.columns()), b.block(0, b.rows(), t.column, t.columns),
@@ -94,7 +109,7 @@ void gemm_weight_grad(const Launch& launch) {
     const auto x = operand<const T>(launch, 0, k, m), dy = operand<const T>(launch, 1, k, n);
     const Factor<T> a{transposed ? dy : x, true}, b{transposed ? x : dy, false};
     const auto dw = weight<C>(launch, 2, m, n);
-    for_tiles(launch, dw.rows, dw.columns, [&](const Tile& t) {
+    for_tiles<C>(launch, dw.rows, dw.columns, [&](const Tile& t) {
       accumulate(a.block(t.row, t.rows, 0, k), b.block(0, k, t.column, t.columns), t.of(dw));
     });
     if (!flagged(launch, kGemmBias)) return;

@@ -17,8 +17,9 @@ void grad_norm(const Launch& launch) {
         const double value = x[i];
         return value * value;
       });
-      overflows += blocked_sum(launch, tensor.elements,
-                               [&](std::int64_t i) { return std::isfinite(x[i]) ? 0.0 : 1.0; });
+      if (!std::isfinite(squares))  // squares of finite numbers do not overflow in double
+        overflows += blocked_sum(launch, tensor.elements,
+                                 [&](std::int64_t i) { return std::isfinite(x[i]) ? 0.0 : 1.0; });
     }
     norm.at(0, 0) += static_cast<C>(squares);
     norm.at(0, 1) += static_cast<C>(overflows);

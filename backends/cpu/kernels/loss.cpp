@@ -50,12 +50,9 @@ void loss_sum(const Launch& launch) {
     const auto sums = operand<C>(launch, 3, rows, 2);
     for_ranges(launch, rows, row_grain(part.columns), [&](std::int64_t from, std::int64_t to) {
       InRow<T> in(part.columns);
-      std::vector<C> terms(static_cast<std::size_t>(part.real));
       for (std::int64_t r = from; r < to; ++r) {
         const C* x = in(logits.row(r));
-        for (std::int64_t j = 0; j < part.real; ++j) terms[j] = x[j] - maximum.at(r, 0);
-        exp_each(terms.data(), part.real);
-        sums.at(r, 0) = sum_of<C>(part.real, [&](auto j) { return terms[j]; });
+        sums.at(r, 0) = sum_of_exp(x, part.real, maximum.at(r, 0));
         const std::int64_t column = part.column_of(ids.target(r));
         sums.at(r, 1) = column < 0 ? C{0} : x[column];
       }
@@ -102,12 +99,12 @@ void loss_backward(const Launch& launch) {
       for (std::int64_t r = from; r < to; ++r) {
         const C* x = in(logits.row(r));
         C* grad = out.begin(grads.row(r));
-        std::fill(grad, grad + part.columns, C{0});
-        if (ids.target(r) >= 0) {
-          for (std::int64_t j = 0; j < part.real; ++j) grad[j] = x[j] - maximum.at(r, 0);
-          exp_each(grad, part.real);
-          const C factor = weight / sums.at(r, 0);
-          for (std::int64_t j = 0; j < part.real; ++j) grad[j] *= factor;
+        const bool valid = ids.target(r) >= 0;
+        std::fill(grad + (valid ? part.real : 0), grad + part.columns, C{0});
+        if (valid) {
+          const C most = maximum.at(r, 0), factor = weight / sums.at(r, 0);
+          map_blocks(x, part.real, grad,
+                     [&](const auto& block) { return ((block - most).exp() * factor).eval(); });
           const std::int64_t column = part.column_of(ids.target(r));
           if (column >= 0) grad[column] -= weight;
         }

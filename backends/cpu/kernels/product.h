@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/launch.h"
+#include "backends/cpu/kernels/packed.h"
 #include "backends/cpu/kernels/rows.h"
 
 namespace trainyard {
@@ -47,7 +48,7 @@ Factor<Compute<T>> converted(const Factor<T>& factor, std::vector<Compute<T>>& b
   }
 }
 
-// y += a b in arithmetic type.
+// y += a b in arithmetic type, for small matrices.
 template <class C>
 void multiply_add(const Factor<C>& a, const Factor<C>& b, View<C> y) {
   auto out = as_matrix(y);
@@ -62,20 +63,11 @@ void multiply_add(const Factor<C>& a, const Factor<C>& b, View<C> y) {
     out.noalias() += left * right;
 }
 
-// y += a b, where 16-bit factors are converted in panels of some depth.
+// y += a b for large matrices; 16-bit factors are converted as they are packed.
 template <class T>
 void accumulate(const Factor<T>& a, const Factor<T>& b, View<Compute<T>> y) {
-  if constexpr (kIsCompute<T>) {
-    multiply_add(a, b, y);
-  } else {
-    constexpr std::int64_t kPanel = 1024;
-    std::vector<Compute<T>> left, right;
-    for (std::int64_t k = 0; k < a.columns(); k += kPanel) {
-      const std::int64_t n = std::min(kPanel, a.columns() - k);
-      multiply_add(converted(a.block(0, y.rows, k, n), left),
-                   converted(b.block(k, n, 0, y.columns), right), y);
-    }
-  }
+  packed_product(Strips<T>{a.stored, a.transposed}, Strips<T>{b.stored, !b.transposed}, a.columns(),
+                 y);
 }
 
 // y = a b, or y += a b if `adds`; rounded once to the storage type.

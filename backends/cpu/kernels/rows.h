@@ -85,21 +85,50 @@ C sum_of(std::int64_t n, Term term) {
   return lanes[0];
 }
 
-// x[j] = f(x[j]); f maps an Eigen array of 16 elements.
+inline constexpr std::int64_t kBlockElements = 16;
+template <class C>
+using RowBlock = Eigen::Array<C, kBlockElements, 1>;
+
+// The elements from x on, zero from `count` on.
+template <class C>
+RowBlock<C> load_block(const C* x, std::int64_t count) {
+  if (count >= kBlockElements) return Eigen::Map<const RowBlock<C>>(x);
+  RowBlock<C> rest = RowBlock<C>::Zero();
+  std::copy_n(x, count, rest.data());
+  return rest;
+}
+
+// y[j] = f(x[j]); f maps an Eigen array of 16 elements; y may be x.
 template <class C, class F>
-void for_blocks(C* x, std::int64_t n, F f) {
-  constexpr std::int64_t kBlock = 16;
-  using Block = Eigen::Array<C, kBlock, 1>;
+void map_blocks(const C* x, std::int64_t n, C* y, F f) {
   std::int64_t i = 0;
-  for (; i + kBlock <= n; i += kBlock) {
-    const Block result = f(Block(Eigen::Map<const Block>(x + i)));
-    Eigen::Map<Block>(x + i) = result;
+  for (; i + kBlockElements <= n; i += kBlockElements) {
+    const RowBlock<C> result = f(load_block(x + i, n - i));
+    Eigen::Map<RowBlock<C>>(y + i) = result;
   }
   if (i == n) return;
-  Block rest = Block::Zero();
-  std::copy(x + i, x + n, rest.data());
-  rest = f(Block(rest));
-  std::copy_n(rest.data(), n - i, x + i);
+  const RowBlock<C> rest = f(load_block(x + i, n - i));
+  std::copy_n(rest.data(), n - i, y + i);
+}
+
+// x[j] = f(x[j]).
+template <class C, class F>
+void for_blocks(C* x, std::int64_t n, F f) {
+  map_blocks(x, n, x, f);
+}
+
+// Sum over j of exp(x[j] - shift), in the order of sum_of().
+template <class C>
+C sum_of_exp(const C* x, std::int64_t n, C shift) {
+  RowBlock<C> sums = RowBlock<C>::Zero();
+  std::int64_t i = 0;
+  for (; i + kBlockElements <= n; i += kBlockElements)
+    sums += (load_block(x + i, n - i) - shift).exp();
+  if (i < n) {
+    const RowBlock<C> rest = (load_block(x + i, n - i) - shift).exp();
+    for (std::int64_t j = 0; i + j < n; ++j) sums[j] += rest[j];
+  }
+  return sum_of<C>(kBlockElements, [&](auto j) { return sums[j]; });
 }
 
 template <class C>

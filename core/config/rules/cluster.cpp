@@ -1,5 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/config/choices.h"
 #include "core/config/rules.h"
 
@@ -32,6 +35,10 @@ void check_tensor_in_node(const Job& job, Report& report) {
                             job.parallel.tensor, job.cluster.node.gpus));
 }
 
+constexpr std::size_t kCalls = 5;  // all that the schema lets be measured
+
+}  // namespace
+
 void check_links(const Job& job, Report& report) {
   const NodeProfile& node = job.cluster.node;
   if (report.usable({"cluster.nodes", "cluster.node.nics", "cluster.node.nic_gbps"}) &&
@@ -41,11 +48,14 @@ void check_links(const Job& job, Report& report) {
                                 "cluster.node.nic_gbps, or cluster.preset",
                                 job.cluster.nodes));
   if (report.usable({"cluster.node.nvlink_gbs", "cluster.node.pcie_gbs", "parallel.data"}) &&
-      job.gpus() > 1 && node.gpus > 1 && node.nvlink.value == 0 && node.pcie.value == 0)
+      job.gpus() > 1 && node.gpus > 1 && node.nvlink.value == 0 && node.pcie.value == 0 &&
+      job.cluster.measured_calls.size() < kCalls)
     report.conflict("cluster.node.nvlink_gbs",
                     "GPUs of a node need a link: give cluster.node.nvlink_gbs or "
                     "cluster.node.pcie_gbs, or cluster.preset");
 }
+
+namespace {
 
 void check_precision(const Job& job, Report& report) {
   if (!report.usable({"training.precision", "cluster.gpu.sms"})) return;
@@ -71,6 +81,27 @@ void check_precision(const Job& job, Report& report) {
                                 missing, supported.empty() ? "none" : supported));
 }
 
+void check_measured_kernels(const Job& job, Report& report) {
+  const GpuProfile& gpu = job.cluster.gpu;
+  const std::size_t columns = std::max<std::size_t>(1, gpu.measured_threads.size());
+  if (!report.usable({"cluster.gpu.measured_threads"})) return;
+  if (!std::ranges::is_sorted(gpu.measured_threads))
+    report.conflict("cluster.gpu.measured_threads", "the numbers of threads do not rise");
+  for (const GpuProfile::MeasuredKernel& kernel : gpu.measured_kernels)
+    for (const auto& [name, values] : {std::pair{"t0_us", &kernel.t0_us},
+                                       {"flop_ps", &kernel.flop_ps},
+                                       {"byte_ps", &kernel.byte_ps}})
+      if (values->size() != columns)
+        report.conflict("cluster.gpu.measured_threads",
+                        fmt::format("cluster.gpu.measured_kernels.{}.{} has {} numbers, not {}",
+                                    kernel.name, name, values->size(), columns));
+}
+
+bool is_measured(const GpuProfile& gpu, std::string_view name) {
+  return std::ranges::find(gpu.measured_kernels, name, &GpuProfile::MeasuredKernel::name) !=
+         gpu.measured_kernels.end();
+}
+
 }  // namespace
 
 void check_cluster(const Job& job, Report& report) {
@@ -78,10 +109,13 @@ void check_cluster(const Job& job, Report& report) {
   check_tensor_in_node(job, report);
   check_links(job, report);
   check_precision(job, report);
+  check_measured_kernels(job, report);
 }
 
 void check_software(const Job& job, Report& report) {
   if (!report.usable({"software.attention", "model.attention", "cluster.gpu.sms"})) return;
+  const bool unfused = job.model.attention == AttentionImpl::unfused;
+  if (is_measured(job.cluster.gpu, unfused ? "attention_scores" : "attention_forward")) return;
   if (job.model.attention == AttentionImpl::unfused) {
     if (report.usable({"cluster.gpu.batched_gemm_tflops"}) &&
         job.cluster.gpu.batched_gemm_tflops == 0)

@@ -6,6 +6,9 @@ namespace {
 std::vector<Row> node_rows() {
   return {
       row_of_preset("cluster.preset", "file of scenarios/clusters, without .toml, merged below"),
+      row_of_preset("cluster.profile",
+                    "file of cluster keys, such as `trainyard calibrate` writes; takes the place "
+                    "of cluster.preset and lies below all other keys"),
       row("cluster.nodes", TRAINYARD_AT(cluster.nodes),
           "servers; default: as many as the ranks need")
           .within(1, 1e6)
@@ -31,6 +34,10 @@ std::vector<Row> node_rows() {
       row("cluster.node.gpu_spread", TRAINYARD_AT(cluster.node.gpu_spread),
           "relative standard deviation of kernel times from GPU to GPU; the slowest sets the pace")
           .within(0, 0.5),
+      row("cluster.node.cores", TRAINYARD_AT(cluster.node.cores),
+          "processor cores that the ranks of a node share for all their work; 0 = each rank has a "
+          "GPU of its own")
+          .within(0, 1e4),
   };
 }
 
@@ -60,6 +67,8 @@ std::vector<Row> fabric_rows() {
           .within(1, 1000),
       row("cluster.fabric.adaptive_routing", TRAINYARD_AT(cluster.fabric.adaptive_routing),
           "switches spread packets by load, so flows do not collide"),
+      row("cluster.fabric.polarised", TRAINYARD_AT(cluster.fabric.polarised),
+          "all switches hash alike, so that flows use few of the uplinks into the core"),
       row("cluster.fabric.hop_latency_us", TRAINYARD_AT(cluster.fabric.hop_latency_us),
           "latency of a switch beyond the first")
           .within(0, 1e6),

@@ -41,6 +41,8 @@ std::vector<Row> attention_rows() {
                     "E of the backward pass"),
       attention_row("head_64", TRAINYARD_ATTENTION(head_64),
                     "E at head dimension 64 relative to 128"),
+      attention_row("head_256", TRAINYARD_ATTENTION(head_256),
+                    "E at head dimension 256 relative to 128"),
       attention_row("half_keys", TRAINYARD_ATTENTION(half_keys),
                     "c: mean keys a query at which the rate is E / 2"),
       attention_row("t0_us", TRAINYARD_ATTENTION(t0_us), "fixed time of the kernel"),
@@ -161,7 +163,8 @@ std::vector<Row> gpu_rows() {
       row("cluster.gpu.peak_tf32_tflops", TRAINYARD_AT(cluster.gpu.peak_tf32),
           "dense peak of fp32 GEMMs on tensor cores; 0 = none")
           .within(0, 1e6),
-      row("cluster.gpu.peak_fp32_tflops", TRAINYARD_AT(cluster.gpu.peak_fp32), "peak of fp32")
+      row("cluster.gpu.peak_fp32_tflops", TRAINYARD_AT(cluster.gpu.peak_fp32),
+          "peak of fp32; with cluster.node.cores all peaks are those of one core")
           .within(0, 1e6),
       row("cluster.gpu.memory", TRAINYARD_AT(cluster.gpu.memory), "usable device memory")
           .within(1, 1e15)
@@ -171,7 +174,7 @@ std::vector<Row> gpu_rows() {
           .within(1, 1e6)
           .must(),
       row("cluster.gpu.batched_gemm_tflops", TRAINYARD_AT(cluster.gpu.batched_gemm_tflops),
-          "rate of unfused attention's per-head products")
+          "most that unfused attention's per-head products reach")
           .within(0, 1e6),
       row("cluster.gpu.host_launch_us", TRAINYARD_AT(cluster.gpu.host_launch_us),
           "host time to issue one kernel")

@@ -86,7 +86,8 @@ std::vector<Row> run_rows() {
   std::vector<Row> rows{
       row_of_names("network.model", TRAINYARD_AT(network.model),
                    {{"ideal", "every flow at its card's rate, no contention"},
-                    {"analytic", "latency, bandwidth and expected collisions in closed form"}},
+                    {"analytic", "latency, bandwidth and expected collisions in closed form"},
+                    {"flow", "every flow on its ECMP path, sharing links with the others"}},
                    "how bytes move between nodes"),
       row("network.qps_per_connection", TRAINYARD_AT(network.qps_per_connection),
           "queue pairs, hence paths, of one connection")

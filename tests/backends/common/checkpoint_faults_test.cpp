@@ -50,7 +50,7 @@ TEST(SlowCheckpoint, IsNeverTornByKills) {
   const Job job = larger_job();
   std::int64_t first = 1;
   // On a busy machine many a round ends before its first checkpoint; then there are more of them.
-  for (int round = 0; round < 30 || (first <= 15 && round < 300); ++round) {
+  for (int round = 0; round < 30 || (first <= 30 && round < 300); ++round) {
     const std::string attempt = fmt::format("attempt{}", round);
     store.prepare();
     pid_t children[2];
@@ -77,7 +77,7 @@ TEST(SlowCheckpoint, IsNeverTornByKills) {
     ASSERT_EQ(got, expected);
     first = step + 1;
   }
-  EXPECT_GT(first, 15);  // kills did not come before anything was written
+  EXPECT_GT(first, 30);  // kills did not come before anything was written
 }
 
 // A file system of one megabyte; absent where the test may not mount.

@@ -147,7 +147,7 @@ void expect_tensors(const Tensors& got, const Json& golden, double scale) {
   }
 }
 
-class PyTorchTraining : public testing::TestWithParam<const char*> {};
+class PyTorchTraining : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PyTorchTraining, GivesTheSameLossesGradientsAndWeights) {
   const std::string file = kFolder + GetParam();
@@ -177,8 +177,9 @@ TEST_P(PyTorchTraining, GivesTheSameLossesGradientsAndWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, PyTorchTraining,
-                         testing::Values("gpt2", "llama", "gpt2-parallel", "llama-window",
-                                         "gpt2-masked", "gpt2-lamb", "llama-parallel-window-lamb"),
+                         ::testing::Values("gpt2", "llama", "gpt2-parallel", "llama-window",
+                                           "gpt2-masked", "gpt2-lamb",
+                                           "llama-parallel-window-lamb"),
                          [](const auto& each) {
                            std::string name = each.param;
                            std::replace(name.begin(), name.end(), '-', '_');

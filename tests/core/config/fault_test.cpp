@@ -31,6 +31,16 @@ TEST(ParseFault, ReadsLateRanksAndJitter) {
   EXPECT_DOUBLE_EQ(parse_fault("jitter sigma=0.02").sigma, 0.02);
 }
 
+TEST(ParseFault, ReadsSlowAndDeadLinks) {
+  const Fault slow = parse_fault("link_slow link=tor_up:3:5 factor=2 for=1s");
+  EXPECT_EQ(slow.link, "tor_up:3:5");
+  EXPECT_DOUBLE_EQ(slow.factor, 2);
+  const Fault down = parse_fault("link_down link=nic_out:7 at=1s converge=200ms");
+  EXPECT_EQ(down.kind, Fault::Kind::link_down);
+  EXPECT_EQ(down.converge, seconds(0.2));
+  EXPECT_EQ(down.lasts, kNever);
+}
+
 class BadFault : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(BadFault, IsRefusedNamingTheWord) {
@@ -47,6 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
     Lines, BadFault,
     testing::Values(std::pair{"", "is empty"}, std::pair{"   ", "is empty"},
                     std::pair{"crash rank=1", "no kind \"crash\"; valid: slow, late, jitter"},
+                    std::pair{"link_slow link=tor_up:3:5", "link_slow needs factor="},
+                    std::pair{"link_down link=", "is not a link of the fabric"},
                     std::pair{"slow rank=1 facter=2",
                               "does not take \"facter\"; valid: rank, node, at, for, "
                               "factor; did you mean factor?"},

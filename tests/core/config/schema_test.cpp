@@ -25,6 +25,12 @@ TEST(Schema, NamesEveryKeyOnceAndExplainsIt) {
   }
 }
 
+// Something that may stand in place of the row's "*".
+std::string legal_name(const Row& row) {
+  if (row.key.find("measured_kernels") != std::string::npos) return "norm_forward_rms";
+  return row.key.find("measured_calls") != std::string::npos ? "send" : "flash2";
+}
+
 TEST(Schema, ShowsDefaultsThatAreThemselvesLegalInput) {
   int tried = 0;
   for (const Row& row : schema()) {
@@ -33,7 +39,7 @@ TEST(Schema, ShowsDefaultsThatAreThemselvesLegalInput) {
     const auto value = parse_toml_value(shown, {});
     ASSERT_TRUE(value) << row.key << " = " << shown;
     Job job;
-    EXPECT_NO_THROW(row.assign(row, *value, "flash2", job)) << row.key << " = " << shown;
+    EXPECT_NO_THROW(row.assign(row, *value, legal_name(row), job)) << row.key << " = " << shown;
     EXPECT_EQ(row.show(row, job), shown) << row.key;
     ++tried;
   }

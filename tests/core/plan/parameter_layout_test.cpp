@@ -61,7 +61,7 @@ TEST(ParameterLayout, FusedBlocksHoldSeveralTensorsInOne) {
   Job job = tiny_job({.tensor = 2, .sequence = true, .fused = true});
   job.model.activation = Activation::swiglu;
   const auto layouts = bucket_layouts(job, 0, 0);
-  const std::int64_t base = 2 * (8 + 4 + 4) + 12 + 8;  // no norm2 in a parallel block
+  const std::int64_t base = 2 * (8 + 4) + 12 + 8;  // no norm2, no fc2_bias in a parallel block
   expect_rectangles(layouts[1], {{"layer0.q", 0, 0, 4, 2, base, 14},
                                  {"layer0.v", 0, 0, 4, 2, base + 4, 14},
                                  {"layer0.gate", 0, 0, 4, 4, base + 6, 14},

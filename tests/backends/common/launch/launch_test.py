@@ -126,6 +126,14 @@ class Launches(unittest.TestCase):
         self.assertEqual(err, "trainyard: rank 0 was killed by signal 15 (SIGTERM); "
                               "stopped then: rank 1\n")
 
+    def test_stopped_ranks_are_not_waited_for(self):
+        launcher = self.start(FOREVER, processes=2, grace=600_000)
+        ranks = self.ranks(2)
+        os.kill(ranks[1], signal.SIGSTOP)
+        os.kill(ranks[0], signal.SIGKILL)
+        launcher.communicate(timeout=20)
+        self.assertEqual(launcher.returncode, 1)
+
     def test_interrupt_ends_all_ranks(self):
         for number, name in ((signal.SIGINT, "SIGINT"), (signal.SIGTERM, "SIGTERM")):
             launcher = self.start(FOREVER)

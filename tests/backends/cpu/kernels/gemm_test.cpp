@@ -35,9 +35,9 @@ struct Size {
   std::int64_t m, n, k;
 };
 
-// One row, one column, depth one, primes, and more than one tile of 768.
-constexpr Size kSizes[] = {{1, 1, 1},    {1, 7, 5},   {13, 1, 3},  {5, 3, 1},
-                           {17, 31, 29}, {1, 801, 2}, {797, 3, 11}};
+// One row, one column, depth one, primes, and more than one block, tile or depth of packing.
+constexpr Size kSizes[] = {{1, 1, 1},    {1, 7, 5},   {13, 1, 3},   {5, 3, 1},
+                           {17, 31, 29}, {1, 801, 2}, {797, 3, 11}, {15, 33, 401}};
 
 TEST(Gemm, AllKindsEqualTheirDefinitionOnStridedOperands) {
   for (const auto& [m, n, k] : kSizes) {

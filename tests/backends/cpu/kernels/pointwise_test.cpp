@@ -13,10 +13,10 @@ constexpr std::uint8_t kRmsNorm = static_cast<std::uint8_t>(Norm::rmsnorm);
 constexpr std::uint8_t kGelu = static_cast<std::uint8_t>(Activation::gelu);
 constexpr std::uint8_t kSwiglu = static_cast<std::uint8_t>(Activation::swiglu);
 
-struct Size {
+struct RowSize {
   std::int64_t rows, columns;
 };
-constexpr Size kSizes[] = {{1, 1}, {1, 17}, {13, 1}, {7, 31}, {3, 300}};
+constexpr RowSize kRowSizes[] = {{1, 1}, {1, 17}, {13, 1}, {7, 31}, {3, 300}};
 
 // Row 1 3: mean 2, deviation 1, so -1 and 1, scaled by 2 and 3, shifted by 10 and 20. RMS of 3 4 is
 // sqrt(12.5).
@@ -35,7 +35,7 @@ TEST(Norm, RowsByHand) {
 }
 
 TEST(Norm, BackwardIsTheDerivativeOfForward) {
-  for (const auto& [rows, n] : kSizes) {
+  for (const auto& [rows, n] : kRowSizes) {
     for (const std::uint8_t kind : {kLayerNorm, kRmsNorm}) {
       Buffer x = normal("x", rows, n, 2), scales = normal("s", kind == kLayerNorm ? 2 : 1, n);
       Buffer dy = normal("dy", rows, n, 1), residual = normal("r", rows, n, 3);
@@ -75,7 +75,7 @@ TEST(Activation, ValuesByHand) {
 }
 
 TEST(Activation, BackwardIsTheDerivativeOfForward) {
-  for (const auto& [rows, n] : kSizes) {
+  for (const auto& [rows, n] : kRowSizes) {
     for (const std::uint8_t kind : {kGelu, kSwiglu}) {
       const std::int64_t inputs = kind == kSwiglu ? 2 * n : n;
       Buffer x = normal("x", rows, inputs, 2), dy = normal("dy", rows, n, 1);

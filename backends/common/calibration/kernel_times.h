@@ -1,0 +1,19 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backends/common/calibration/samples.h"
+#include "backends/common/real_backend.h"
+#include "core/config/job.h"
+
+namespace trainyard {
+
+using MakeBackend =
+    std::function<std::unique_ptr<RealBackend>(const Job&, const RealBackendOptions&)>;
+
+// Trains `job` of one rank for some steps, and adds what each of its distinct kernels took: the
+// median over steps and places, by the backend's own clock.
+void time_kernels(const Job& job, const MakeBackend& make, std::vector<KernelSample>& samples);
+
+}  // namespace trainyard

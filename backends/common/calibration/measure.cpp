@@ -1,0 +1,70 @@
+#include "backends/common/calibration/measure.h"
+
+#include <algorithm>
+
+#include "backends/common/calibration/trial_jobs.h"
+
+namespace trainyard {
+namespace {
+
+class Measurement {
+ public:
+  explicit Measurement(const MeasureOptions& options) : options_(options) {}
+
+  Samples run() {
+    Samples samples;
+    for (const std::int32_t threads : thread_counts(options_.cores))
+      alone_with(options_.cores / threads, [&](Store*) {
+        for (const Job& job : trial_jobs(threads))
+          time_kernels(job, options_.make_backend, samples.kernels);
+      });
+    for (const std::int32_t ranks : options_.rank_counts)
+      alone_with(ranks, [&](Store* store) {
+        const auto calls = time_calls({options_.place.rank, ranks, store}, options_.make_backend);
+        samples.calls.insert(samples.calls.end(), calls.begin(), calls.end());
+      });
+    return samples;
+  }
+
+ private:
+  // Does `work` on the first `ranks` ranks while the others wait.
+  template <class Work>
+  void alone_with(std::int32_t ranks, Work work) {
+    const std::string name = fmt::format("trial{}/", trials_++);
+    if (options_.place.ranks == 1) return work(nullptr);
+    PartOfStore store(*options_.place.store, name);
+    meet(store, "begin");
+    if (index(options_.place.rank) < ranks) work(&store);
+    meet(store, "end");
+  }
+
+  void meet(Store& store, const char* where) {
+    std::vector<std::string> keys;
+    for (std::int32_t r = 0; r < options_.place.ranks; ++r)
+      keys.push_back(fmt::format("{}/{}", where, r));
+    store.set(keys[static_cast<std::size_t>(index(options_.place.rank))], "");
+    constexpr std::chrono::minutes kPatience{10};
+    wait_for(store, keys, kPatience);
+  }
+
+  const MeasureOptions& options_;
+  int trials_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::int32_t> thread_counts(std::int32_t cores) {
+  std::vector<std::int32_t> out;
+  for (std::int32_t ranks = 1; ranks <= cores; ++ranks)
+    if (out.empty() || out.back() != cores / ranks) out.push_back(cores / ranks);
+  std::ranges::reverse(out);
+  return out;
+}
+
+std::int32_t processes_for(std::int32_t cores, const std::vector<std::int32_t>& rank_counts) {
+  return rank_counts.empty() ? cores : std::max(cores, std::ranges::max(rank_counts));
+}
+
+Samples measure(const MeasureOptions& options) { return Measurement(options).run(); }
+
+}  // namespace trainyard

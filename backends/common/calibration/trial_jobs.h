@@ -1,0 +1,13 @@
+#pragma once
+#include <vector>
+
+#include "core/config/job.h"
+
+namespace trainyard {
+
+// Small single-rank trainings that together use every kernel kind over a spread of shapes: GPT- and
+// Llama-style layers from narrow to wide, as tensor parallelism cuts them, fused and unfused
+// attention, dropout, all optimizers. `threads`: of the kernels.
+std::vector<Job> trial_jobs(std::int32_t threads);
+
+}  // namespace trainyard

@@ -1,0 +1,254 @@
+#include "network_models/flow/flow_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+constexpr int kSlotBits = 32;
+
+std::vector<double> capacities(const Fabric& fabric) {
+  std::vector<double> out;
+  out.reserve(static_cast<std::size_t>(fabric.links()));
+  for (int kind = 0; kind < kLinkKinds; ++kind)
+    out.insert(out.end(), static_cast<std::size_t>(fabric.links(static_cast<LinkKind>(kind))),
+               fabric.capacity(static_cast<LinkKind>(kind)));
+  return out;
+}
+
+// One entry a link, with the number of queue pairs that cross it.
+std::vector<MaxMin::Use> merged(std::vector<MaxMin::Use> uses) {
+  std::ranges::sort(uses, {}, &MaxMin::Use::link);
+  std::size_t kept = 0;
+  for (const MaxMin::Use& use : uses)
+    if (kept > 0 && uses[kept - 1].link == use.link)
+      uses[kept - 1].weight += use.weight;
+    else
+      uses[kept++] = use;
+  uses.resize(kept);
+  uses.shrink_to_fit();
+  return uses;
+}
+
+}  // namespace
+
+FlowModel::FlowModel(const Cluster& cluster, const Network& network, const Placement& placement,
+                     std::uint64_t seed)
+    : fabric_(cluster),
+      router_(fabric_, cluster.fabric.polarised, seed),
+      placement_(placement),
+      queue_pairs_(static_cast<std::uint32_t>(network.qps_per_connection)),
+      rates_(capacities(fabric_)),
+      carried_(static_cast<std::size_t>(fabric_.links())) {}
+
+FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
+  go_to(now);
+  auto slot = static_cast<std::int32_t>(transfers_.size());
+  if (free_.empty()) {
+    transfers_.emplace_back();
+  } else {
+    slot = free_.back();
+    free_.pop_back();
+  }
+  Transfer& transfer = transfers_[slot];
+  transfer = {};
+  transfer.id = FlowId{started_ << kSlotBits | slot};
+  transfer.order = started_++;
+  transfer.flows.assign(flows.begin(), flows.end());
+  transfer.left = static_cast<double>(flows.front().bytes.value) / queue_pairs_;
+  transfer.size = transfer.left;
+  transfer.started = transfer.since = now;
+  send(slot);
+  return transfer.id;
+}
+
+// Puts the transfer on the paths that its queue pairs have now.
+void FlowModel::send(std::int32_t slot) {
+  Transfer& transfer = transfers_[slot];
+  std::vector<MaxMin::Use> uses;
+  for (const Flow& flow : transfer.flows) {
+    check(flow.bytes == transfer.flows.front().bytes, "flows in step have equal sizes");
+    QueuePair pair{static_cast<std::int32_t>(placement_.slot(flow.source)),
+                   static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash};
+    for (; pair.number < queue_pairs_; ++pair.number) {
+      const Path path = router_.path(pair);
+      transfer.latency = std::max(transfer.latency, fabric_.latency(path.switches));
+      for (const LinkId link : path.span()) uses.push_back({static_cast<std::int32_t>(link)});
+    }
+  }
+  if (uses.empty() || transfer.left <= 0)
+    return due_.set(slot, now_ + transfer.latency, transfer.order);
+  transfer.flow = rates_.add(merged(std::move(uses)));
+  slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
+  slot_of_flow_[transfer.flow] = slot;
+  count_carried(transfer, 1);
+}
+
+void FlowModel::count_carried(const Transfer& transfer, double sign) {
+  for (const MaxMin::Use& use : rates_.uses(transfer.flow))
+    carried_[static_cast<std::size_t>(use.link)] += sign * use.weight * transfer.left;
+}
+
+std::optional<NetworkUse> FlowModel::use(Time whole) const {
+  NetworkUse out{slowest_, 0};
+  for (std::int32_t i = 0; i < fabric_.links(); ++i) {
+    const LinkKind kind = fabric_.place(LinkId{i}).kind;
+    if (kind < LinkKind::nic_out) continue;
+    const double can = fabric_.capacity(kind) * to_seconds(whole);
+    out.busiest_link = std::max(out.busiest_link, carried_[static_cast<std::size_t>(i)] / can);
+  }
+  return out;
+}
+
+void FlowModel::route_around(LinkId link, bool down, Time now) {
+  go_to(now);
+  settle();
+  router_.set_up(link, !down);
+  if (!down) return;
+  std::vector<std::int32_t> crossing;
+  rates_.each_use_of(static_cast<std::int32_t>(link),
+                     [&](std::int32_t flow, double) { crossing.push_back(slot_of_flow_[flow]); });
+  for (const std::int32_t slot : crossing) {
+    Transfer& transfer = transfers_[slot];
+    count_sent(transfer);
+    count_carried(transfer, -1);
+    transfer.rate = 0;
+    due_.erase(slot);
+    rates_.remove(std::exchange(transfer.flow, -1));
+    send(slot);
+  }
+}
+
+std::int32_t FlowModel::slot(FlowId flow) const {
+  const auto slot = static_cast<std::int32_t>(index(flow) & ((std::int64_t{1} << kSlotBits) - 1));
+  check(static_cast<std::size_t>(slot) < transfers_.size() && transfers_[slot].id == flow,
+        "flow {} is not in flight", index(flow));
+  return slot;
+}
+
+void FlowModel::cancel(FlowId flow, Time now) {
+  go_to(now);
+  const std::int32_t at = slot(flow);
+  if (transfers_[at].flow >= 0) {
+    settle();
+    count_sent(transfers_[at]);
+    count_carried(transfers_[at], -1);
+    rates_.remove(transfers_[at].flow);
+  }
+  release(at);
+}
+
+void FlowModel::set_capacity(LinkId link, double fraction, Time now) {
+  go_to(now);
+  // A link without a limit has one only while it is down.
+  const double capacity = fraction > 0 ? fraction * fabric_.capacity(link) : 0;
+  rates_.set_capacity(static_cast<std::int32_t>(link), capacity);
+}
+
+// Changes of one moment are solved together, when time goes on.
+void FlowModel::go_to(Time now) {
+  check(now >= now_, "the network is at {} ns, past {} ns", now_.value, now.value);
+  if (now == now_) return;
+  settle();
+  while (!due_.empty() && due_.due() < now) {
+    now_ = due_.due();
+    check(transfers_[due_.item()].flow >= 0, "a flow ended at {} ns, which nobody has heard of",
+          now_.value);
+    finish_sending(due_.item());
+    settle();
+  }
+  now_ = now;
+}
+
+// Brings the rates, and when each flow will have sent all, up to date.
+void FlowModel::settle() {
+  for (const std::int32_t flow : rates_.solve()) {
+    ++solved_;
+    const std::int32_t slot = slot_of_flow_[flow];
+    Transfer& transfer = transfers_[slot];
+    count_sent(transfer);
+    transfer.rate = rates_.rate(flow);
+    const double ns = transfer.left / transfer.rate * 1e9;
+    // Ends are rounded up to whole nanoseconds; one that lies on a nanosecond but for rounding
+    // stays there.
+    if (ns < static_cast<double>(kNever.value / 2))
+      due_.set(slot, now_ + nanoseconds(std::llround(std::ceil(ns - 1e-3))), transfer.order);
+    else
+      due_.erase(slot);
+  }
+}
+
+void FlowModel::count_sent(Transfer& transfer) const {
+  transfer.left -= transfer.rate * to_seconds(now_ - transfer.since);
+  transfer.left = std::max(0.0, transfer.left);
+  transfer.since = now_;
+}
+
+void FlowModel::finish_sending(std::int32_t slot) {
+  Transfer& transfer = transfers_[slot];
+  rates_.remove(std::exchange(transfer.flow, -1));
+  transfer.flows.clear();
+  if (transfer.latency.value > 0) {
+    const double card =
+        std::min(fabric_.capacity(LinkKind::nic_out), fabric_.capacity(LinkKind::pcie_out));
+    const double mean = transfer.size * queue_pairs_ / to_seconds(now_ - transfer.started);
+    slowest_ = std::min(slowest_, mean / card);
+  }
+  due_.set(slot, now_ + transfer.latency, transfer.order);
+}
+
+void FlowModel::release(std::int32_t slot) {
+  due_.erase(slot);
+  transfers_[slot] = {};
+  free_.push_back(slot);
+}
+
+Time FlowModel::advance(Time limit, std::vector<FlowEnd>& ended) {
+  const std::size_t before = ended.size();
+  for (;;) {
+    settle();
+    if (due_.empty() || due_.due() > limit) {
+      // Nothing more will happen by itself: the clock stays where it can be set from.
+      if (limit < kNever) now_ = std::max(now_, limit);
+      return limit;
+    }
+    now_ = due_.due();
+    while (!due_.empty() && due_.due() == now_) {
+      const std::int32_t slot = due_.item();
+      if (transfers_[slot].flow >= 0) {
+        finish_sending(slot);
+        continue;
+      }
+      ended.push_back({transfers_[slot].id, now_});
+      release(slot);
+    }
+    if (ended.size() > before) return now_;
+  }
+}
+
+Bandwidth FlowModel::rate(FlowId flow) {
+  settle();
+  return {transfers_[slot(flow)].rate * queue_pairs_};
+}
+
+LinkId FlowModel::bottleneck(FlowId flow) {
+  settle();
+  return LinkId{rates_.bottleneck(transfers_[slot(flow)].flow)};
+}
+
+Bandwidth FlowModel::load(LinkId link) {
+  settle();
+  return {rates_.load(static_cast<std::int32_t>(link))};
+}
+
+double FlowModel::queue_pairs(LinkId link) const {
+  double all = 0;
+  rates_.each_use_of(static_cast<std::int32_t>(link), [&](std::int32_t, double w) { all += w; });
+  return all;
+}
+
+}  // namespace trainyard

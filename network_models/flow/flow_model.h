@@ -1,0 +1,80 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "network_models/fabric/fabric.h"
+#include "network_models/fabric/router.h"
+#include "network_models/flow/due_queue.h"
+#include "network_models/flow/max_min.h"
+#include "network_models/network_model.h"
+
+namespace trainyard {
+
+// Model `flow`: every flow takes the path that ECMP gives it, and flows share the links of the
+// fabric max-min fairly. A flow of several queue pairs has as many paths, each with an equal share
+// of the bytes; it moves at the pace of the slowest. It ends when its last byte arrives: a path's
+// latency after it was sent.
+class FlowModel : public NetworkModel {
+ public:
+  // `seed` draws queue pair numbers, hence paths.
+  FlowModel(const Cluster& cluster, const Network& network, const Placement& placement,
+            std::uint64_t seed);
+
+  std::optional<Time> closed_form(const Flow&) const override { return std::nullopt; }
+  FlowId start(const Flow& flow, Time now) override { return start_in_step({&flow, 1}, now); }
+  FlowId start_in_step(std::span<const Flow> flows, Time now) override;
+  void cancel(FlowId flow, Time now) override;
+  void set_capacity(LinkId link, double fraction, Time now) override;
+  Time advance(Time limit, std::vector<FlowEnd>& ended) override;
+  std::optional<NetworkUse> use(Time whole) const override;
+  void route_around(LinkId link, bool down, Time now) override;
+  LinkId link(std::string_view name) const override { return fabric_.named(name); }
+
+  const Fabric& fabric() const { return fabric_; }
+  const Router& router() const { return router_; }
+  // Bytes per second of a flow that is being sent, of each where several move in step.
+  Bandwidth rate(FlowId flow);
+  // The link that keeps it from being faster.
+  LinkId bottleneck(FlowId flow);
+  // Bytes per second that cross a link.
+  Bandwidth load(LinkId link);
+  // Queue pairs that cross a link now.
+  double queue_pairs(LinkId link) const;
+  std::int64_t solved_flows() const { return solved_; }  // rates that changed, all in all
+
+ private:
+  struct Transfer {
+    FlowId id{-1};
+    std::vector<Flow> flows;  // in step; empty once all bytes are sent
+    std::int32_t flow = -1;   // in rates_; -1: all bytes are sent
+    double left = 0;          // bytes of one queue pair
+    double size = 0, rate = 0;
+    Time started, since, latency;
+    std::int64_t order = 0;
+  };
+
+  std::int32_t slot(FlowId flow) const;
+  void go_to(Time now);
+  void settle();
+  void count_carried(const Transfer& transfer, double sign);
+  void count_sent(Transfer& transfer) const;
+  void finish_sending(std::int32_t slot);
+  void release(std::int32_t slot);
+  void send(std::int32_t slot);
+
+  Fabric fabric_;
+  Router router_;
+  Placement placement_;
+  std::uint32_t queue_pairs_;
+  MaxMin rates_;
+  DueQueue due_;
+  std::vector<Transfer> transfers_;
+  std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_
+  Time now_;
+  std::int64_t started_ = 0, solved_ = 0;
+  double slowest_ = 1;           // of a card's rate
+  std::vector<double> carried_;  // bytes, by link
+};
+
+}  // namespace trainyard

@@ -1,0 +1,93 @@
+#pragma once
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace trainyard {
+
+// Weighted max-min fair rates: no flow can be faster without slowing one that is no faster. A flow
+// takes `weight` of a link for each unit of its rate; so weights also make a flow of several paths
+// in step (each link as often as it is crossed).
+//
+// A change is solved only as far as it reaches: the flows it touches are filled up with all others
+// as background; then every link they cross is checked for the condition above, and flows that
+// break it join in, until none does.
+class MaxMin {
+ public:
+  static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+  struct Use {
+    std::int32_t link;
+    double weight = 1;
+  };
+
+  // A capacity may be 0 or infinite.
+  explicit MaxMin(std::vector<double> capacities);
+
+  // Changes take effect together at the next solve(). Flow numbers are used again after remove().
+  std::int32_t add(std::vector<Use> uses, double limit = kUnlimited);
+  void remove(std::int32_t flow);
+  void set_limit(std::int32_t flow, double limit);
+  void set_capacity(std::int32_t link, double capacity);
+
+  // The flows, old and new, that now have another rate.
+  std::span<const std::int32_t> solve();
+
+  double rate(std::int32_t flow) const { return flows_[flow].rate; }
+  double load(std::int32_t link) const { return links_[link].load; }
+  double capacity(std::int32_t link) const { return links_[link].capacity; }
+  std::span<const Use> uses(std::int32_t flow) const { return flows_[flow].uses; }
+  // Link that keeps the flow from being faster; -1: its own limit.
+  std::int32_t bottleneck(std::int32_t flow) const { return flows_[flow].bottleneck; }
+  template <class Visit>
+  void each_use_of(std::int32_t link, Visit visit) const {
+    for (const Member& member : links_[link].members) visit(member.flow, weight(member));
+  }
+
+ private:
+  struct Flow {
+    std::vector<Use> uses;
+    std::vector<std::int32_t> places;  // in members of each link
+    double rate = 0, limit = kUnlimited;
+    std::int32_t bottleneck = -1;
+    double next_rate = 0, own_limit = 0;  // of the solution in the making
+    std::int32_t next_bottleneck = -1;
+    bool alive = false, pending = false, affected = false, filled = false;
+  };
+  struct Member {
+    std::int32_t flow, use;
+  };
+  struct Link {
+    double capacity = 0, load = 0;
+    std::vector<Member> members;
+    std::int32_t bound = 0;  // flows it is the bottleneck of
+    // Of the solution in the making, while touched: capacity that others leave, weight of the
+    // affected flows that are not filled yet, and their number.
+    double left = 0, open_weight = 0;
+    std::int32_t open = 0;
+    bool touched = false;
+  };
+
+  double weight(const Member& member) const { return flows_[member.flow].uses[member.use].weight; }
+  void ask(std::int32_t flow);
+  bool fits_beside_others(std::int32_t flow);
+  void affect(std::int32_t flow);
+  void touch(Flow& flow);
+  void open(Link& link);
+  void fill();
+  void fill_at(std::int32_t flow, double rate, std::int32_t bottleneck);
+  bool widen();
+  void widen_over(std::int32_t link);
+  void commit(std::int32_t flow);
+  void add_up(Link& link);
+  bool fair() const;
+
+  std::vector<Flow> flows_;
+  std::vector<Link> links_;
+  std::vector<std::int32_t> free_, pending_, affected_, touched_, changed_;
+  std::vector<std::int32_t> by_limit_;                   // scratch of fill()
+  std::vector<std::pair<double, std::int32_t>> levels_;  // level a link fills at, link
+};
+
+}  // namespace trainyard

@@ -1,0 +1,141 @@
+#include "simulator/traffic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "network_models/network_models.h"
+
+namespace trainyard {
+
+Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
+    : scene_(scene), costs_(costs), node_(job.cluster.node), network_(make_network_model(job)) {
+  for (const Fault& fault : job.faults)
+    if (fault.of_link()) add_events(fault);
+  std::ranges::stable_sort(events_, std::greater(), &LinkEvent::at);
+}
+
+void Traffic::add_events(const Fault& fault) {
+  const LinkId link = network_->link(fault.link);
+  const bool down = fault.kind == Fault::Kind::link_down;
+  events_.push_back({fault.at.value, link, down ? 0 : 1 / fault.factor});
+  const bool returns = fault.lasts < kNever - fault.at;
+  const Time back = returns ? fault.at + fault.lasts : kNever;
+  const bool noticed = down && fault.converge < back - fault.at;
+  if (noticed) events_.push_back({(fault.at + fault.converge).value, link, -1, true});
+  if (returns) events_.push_back({back.value, link, 1});
+  if (noticed && returns) events_.push_back({back.value, link, -1, false});
+}
+
+void Traffic::happen(const LinkEvent& event) {
+  const Time now = nanoseconds(event.at);
+  if (event.fraction >= 0) network_->set_capacity(event.link, event.fraction, now);
+  if (event.known_down) network_->route_around(event.link, *event.known_down, now);
+}
+
+void Traffic::add(const Departure& departure) {
+  waiting_.push({departure.at, added_++, departure, nullptr, kNone});
+}
+
+void Traffic::add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
+                        std::span<const std::int64_t> ready) {
+  for (std::size_t lane = 0; lane < ready.size(); ++lane) {
+    const Departure departure{ready[lane], 0, stage, static_cast<std::int32_t>(lane), kNone};
+    waiting_.push({ready[lane], added_++, departure, &op, crossing});
+  }
+}
+
+void Traffic::start(const Start& start) {
+  auto at = static_cast<std::uint32_t>(moving_.size());
+  if (free_.empty()) {
+    moving_.emplace_back();
+  } else {
+    at = free_.back();
+    free_.pop_back();
+  }
+  moving_[at] = {start, 0};
+  if (start.rings != nullptr) return start_rings(at);
+  const Departure& of = start.departure;
+  const TransferEnd& side = scene_.program(of.stage).transfers[of.transfer];
+  const Flow flow{scene_.layout.rank(of.stage, of.island, of.lane),
+                  scene_.layout.rank(side.peer_stage, of.island, of.lane), side.bytes};
+  send(at, {&flow, 1});
+}
+
+void Traffic::send(std::uint32_t moving, std::span<const Flow> flows) {
+  const FlowId flow = network_->start_in_step(flows, nanoseconds(moving_[moving].start.at));
+  moving_of_[index(flow)] = moving;
+  ++moving_[moving].flows;
+}
+
+// Each card of the members' GPUs carries a ring of its own through the nodes, as NCCL's channels.
+void Traffic::start_rings(std::uint32_t moving) {
+  const Start& start = moving_[moving].start;
+  const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
+  const Mesh& mesh = scene_.topology.mesh();
+  const Coord coord = scene_.layout.coord(start.departure.stage, 0, start.departure.lane);
+  std::map<NodeId, std::vector<RankId>> by_node;
+  for (const RankId rank : mesh.members(Group::data, mesh.rank(coord)))
+    by_node[scene_.topology.placement().node(rank)].push_back(rank);
+  std::vector<const std::vector<RankId>*> nodes;
+  for (const auto& [node, ranks] : by_node) nodes.push_back(&ranks);
+  const auto cards = static_cast<std::size_t>(std::max(1, node_.nics / node_.gpus));
+  const std::size_t rings = nodes.front()->size() * cards;
+  const Bytes all = ring_bytes(spec.op, mesh.size(Axis::data), spec.bytes);
+  const Bytes bytes = all / static_cast<std::int64_t>(rings);
+  std::vector<Flow> edges(nodes.size());
+  for (std::size_t ring = 0; ring < rings; ++ring) {
+    const auto member = [&](std::size_t i) {
+      const std::vector<RankId>& ranks = *nodes[i % nodes.size()];
+      return ranks[ring / cards % ranks.size()];
+    };
+    const auto channel = static_cast<std::uint32_t>(ring % cards);
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      edges[i] = {member(i), member(i + 1), bytes, channel};
+    send(moving, edges);
+  }
+}
+
+bool Traffic::advance(std::vector<Landing>& landed) {
+  while (landed.empty()) {
+    std::int64_t next = waiting_.empty() ? kNever.value : waiting_.top().at;
+    // What happens to links when all is done is nobody's concern.
+    const bool idle = waiting_.empty() && moving_of_.empty();
+    const bool event = !idle && !events_.empty() && events_.back().at <= next;
+    if (event) next = events_.back().at;
+    ended_.clear();
+    network_->advance(nanoseconds(next), ended_);
+    for (const FlowEnd& end : ended_) {
+      const auto found = moving_of_.find(index(end.flow));
+      Moving& moving = moving_[found->second];
+      if (--moving.flows == 0) {
+        landed.push_back(landing(moving, end.at.value));
+        free_.push_back(found->second);
+      }
+      moving_of_.erase(found);
+    }
+    if (!ended_.empty()) continue;
+    if (event) {
+      happen(events_.back());
+      events_.pop_back();
+      continue;
+    }
+    if (waiting_.empty()) return false;
+    for (; !waiting_.empty() && waiting_.top().at == next; waiting_.pop()) start(waiting_.top());
+  }
+  return true;
+}
+
+// A ring's steps and protocol take their time beside its bytes'.
+Landing Traffic::landing(const Moving& moving, std::int64_t at) const {
+  const Start& start = moving.start;
+  if (start.rings == nullptr) return {start.departure, kNone, at};
+  const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
+  const Coord coord = scene_.layout.coord(start.departure.stage, 0, start.departure.lane);
+  const GroupShape& shape = scene_.topology.shapes()[scene_.topology.shape(Group::data, coord)];
+  const Time time = costs_.ring(spec.op, shape, spec.bytes, nanoseconds(at - start.at));
+  return {start.departure, start.crossing, std::max(at, start.at + time.value)};
+}
+
+}  // namespace trainyard

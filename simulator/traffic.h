@@ -1,0 +1,81 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/config/job.h"
+#include "network_models/network_model.h"
+#include "simulator/costs.h"
+#include "simulator/flow_ends.h"
+#include "simulator/scene.h"
+
+namespace trainyard {
+
+// A departure whose flow has ended, or one lane of a crossing whose flows have.
+struct Landing {
+  Departure departure;
+  std::uint32_t crossing = kNone;
+  std::int64_t at = 0;  // ns
+};
+
+// What islands put on a network whose flows meet. Everything that waits to leave is known when no
+// island can go on, and what leaves later leaves after something has landed; so the network is
+// driven from one start or end to the next, in the order of time.
+class Traffic {
+ public:
+  Traffic(const Job& job, const Scene& scene, const Costs& costs);
+
+  void add(const Departure& departure);
+  // A data-parallel collective that all have reached: its rings leave each lane at `ready`.
+  void add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
+                 std::span<const std::int64_t> ready);
+  // Goes to where the next flows end. False: nothing is on the way.
+  bool advance(std::vector<Landing>& landed);
+  std::optional<NetworkUse> use(Time whole) const { return network_->use(whole); }
+
+ private:
+  struct Start {
+    std::int64_t at = 0, order = 0;
+    Departure departure;
+    const SharedOp* rings = nullptr;  // null: a message
+    std::uint32_t crossing = kNone;
+    bool operator>(const Start& o) const { return at != o.at ? at > o.at : order > o.order; }
+  };
+  // A link changes, or switches learn that it has.
+  struct LinkEvent {
+    std::int64_t at = 0;
+    LinkId link{};
+    double fraction = 1;               // of its rate from then on; negative: as it is
+    std::optional<bool> known_down{};  // switches go around it from then on, or no more
+  };
+  struct Moving {
+    Start start;
+    std::int32_t flows = 0;  // still to end
+  };
+
+  void add_events(const Fault& fault);
+  void happen(const LinkEvent& event);
+  void start(const Start& start);
+  void start_rings(std::uint32_t moving);
+  void send(std::uint32_t moving, std::span<const Flow> flows);
+  Landing landing(const Moving& moving, std::int64_t at) const;
+
+  const Scene& scene_;
+  const Costs& costs_;
+  NodeProfile node_;
+  std::unique_ptr<NetworkModel> network_;
+  std::priority_queue<Start, std::vector<Start>, std::greater<>> waiting_;
+  std::vector<Moving> moving_;
+  std::vector<std::uint32_t> free_;
+  std::unordered_map<std::int64_t, std::uint32_t> moving_of_;  // by flow
+  std::vector<FlowEnd> ended_;
+  std::vector<LinkEvent> events_;  // latest first
+  std::int64_t added_ = 0;
+};
+
+}  // namespace trainyard

@@ -1,0 +1,75 @@
+// Cost of a flow in the flow model, from start to end: paths, rates and ends, and how it grows with
+// the cluster. Every card of MegaScale's fabric sends one flow at a time.
+#include <benchmark/benchmark.h>
+
+#include "core/random.h"
+#include "network_models/flow/flow_model.h"
+
+namespace trainyard {
+namespace {
+
+// NSDI 2024, section 3.6.
+Cluster megascale(std::int32_t gpus) {
+  Cluster cluster;
+  cluster.nodes = gpus / 8;
+  cluster.node.nvlink = gigabytes_per_second(240);
+  cluster.node.pcie = gigabytes_per_second(25.6);
+  cluster.node.nic = gigabytes_per_second(25);
+  cluster.fabric.uplink = gigabytes_per_second(50);
+  return cluster;
+}
+
+void drain(FlowModel& model, std::vector<FlowEnd>& ended) {
+  while (model.advance(kNever, ended) < kNever) {
+  }
+}
+
+// A flow from every GPU to one far away, of random sizes, so that each ends by itself; starts
+// spread over `window_ms`.
+void run(benchmark::State& state, std::int64_t window_ms) {
+  const auto gpus = static_cast<std::int32_t>(state.range(0));
+  const PhiloxKey key = random_key(1, "network benchmark");
+  std::int64_t solved = 0;
+  for (auto _ : state) {
+    FlowModel model(megascale(gpus), Network{"flow", 1}, Placement{8, {}}, 1);
+    std::vector<FlowEnd> ended;
+    for (std::int32_t i = 0; i < gpus; ++i) {
+      const Time at = microseconds(static_cast<double>(window_ms) * 1e3 * i / gpus);
+      while (model.advance(at, ended) < at) {
+      }
+      const auto bytes = static_cast<std::int64_t>(100'000'000 * (1 + philox(key, i)[0] * 0x1p-32));
+      const std::int32_t from = static_cast<std::int32_t>((i * 7919LL) % gpus);
+      model.start({RankId{from}, RankId{(from + gpus / 2) % gpus}, Bytes{bytes}}, at);
+    }
+    drain(model, ended);
+    if (ended.size() != static_cast<std::size_t>(gpus)) state.SkipWithError("flows were lost");
+    solved = model.solved_flows();
+  }
+  state.counters["flows/s"] =
+      benchmark::Counter(gpus, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["rates changed per flow"] = static_cast<double>(solved) / gpus;
+}
+
+void AllAtOnce(benchmark::State& state) { run(state, 0); }
+void OneAfterTheOther(benchmark::State& state) { run(state, 5); }
+
+// All into one card: the case that solving locally does not help.
+void Incast(benchmark::State& state) {
+  const auto flows = static_cast<std::int32_t>(state.range(0));
+  for (auto _ : state) {
+    FlowModel model(megascale(2048), Network{"flow", 1}, Placement{8, {}}, 1);
+    std::vector<FlowEnd> ended;
+    for (std::int32_t i = 0; i < flows; ++i)
+      model.start({RankId{8 + i}, RankId{0}, Bytes{1'000'000 + 1000 * i}}, Time{});
+    drain(model, ended);
+  }
+  state.counters["flows/s"] =
+      benchmark::Counter(flows, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+BENCHMARK(AllAtOnce)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
+BENCHMARK(OneAfterTheOther)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
+BENCHMARK(Incast)->Arg(128)->Arg(1024)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "core/error.h"
+#include "tests/simulator/hand_built.h"
+
+namespace trainyard {
+namespace {
+
+// Every rank has a node, a card of one byte a nanosecond and 3 ns to any other. A message's flow
+// leaves 2 ns after both sides are ready; a ring takes 10 ns more than its bytes.
+class FlowCosts final : public Costs {
+ public:
+  Time kernel(const KernelSpec& kernel) const override {
+    return nanoseconds(static_cast<std::int64_t>(kernel.flops));
+  }
+  Time collective(Op, const GroupShape&, Bytes bytes) const override {
+    return nanoseconds(bytes.value);
+  }
+  Time transfer(Bytes, const Route&) const override { return nanoseconds(1'000'000); }
+  Time message_overhead(const Route&) const override { return nanoseconds(2); }
+  bool is_ring(Op, const GroupShape&, Bytes) const override { return true; }
+  Time ring(Op, const GroupShape&, Bytes, Time on_wire) const override {
+    return on_wire + nanoseconds(10);
+  }
+};
+
+Job flow_job(std::int32_t pipeline, std::int32_t data) {
+  Job job = hand_job(1, pipeline, data);
+  job.cluster.nodes = pipeline * data;
+  job.cluster.node.gpus = job.cluster.node.nics = 1;
+  job.cluster.node.nic = job.cluster.node.pcie = {1e9};
+  job.cluster.fabric.kind = "single-switch";
+  job.cluster.fabric.rails = 1;
+  job.cluster.fabric.base_latency_us = 0.003;
+  job.network.model = "flow";
+  return job;
+}
+
+SimulationResult run_flows(const Job& job, const std::vector<HandBuilt>& stages,
+                           SimulationOptions options = {}) {
+  for (std::int32_t r = 0; r < job.gpus(); ++r) options.traced.push_back(RankId(r));
+  return execute(job, set_of(stages), options, FlowCosts());
+}
+
+TEST(FlowTraffic, AloneTakesOverheadBytesAndLatency) {
+  HandBuilt first(0), second(1);
+  const auto a = first.kernel(5);
+  const auto sent = first.send(1, 0, 100, {a});
+  const auto received = second.recv(-1, 0, 100);
+  const auto result = run_flows(flow_job(2, 1), {first, second});
+  EXPECT_EQ(end_of(result, 0, sent), 5 + 2 + 100 + 3);
+  EXPECT_EQ(end_of(result, 1, received), 110);
+  EXPECT_EQ(part(result, Cause::pipeline_comm), 105);
+  EXPECT_DOUBLE_EQ(result.network->slowest_flow, 1);
+}
+
+// The middle stage sends to both neighbours. One starts 50 ns later: until then the first has the
+// card alone, then each has half, then the second has what is left to itself.
+TEST(FlowTraffic, SharesTheSendersCard) {
+  HandBuilt first(0), middle(1), last(2);
+  const auto a = middle.kernel(50);
+  const auto forward = middle.send(1, 1, 100);
+  const auto backward = middle.send(-1, 2, 100, {a});
+  first.recv(1, 2, 100);
+  const auto received = last.recv(-1, 1, 100);
+  const auto result = run_flows(flow_job(3, 1), {first, middle, last});
+  EXPECT_EQ(end_of(result, 1, forward), 2 + 50 + 100 + 3);
+  EXPECT_EQ(end_of(result, 2, received), 155);
+  EXPECT_EQ(end_of(result, 1, backward), 2 + 50 + 100 + 50 + 3);
+  EXPECT_NEAR(result.network->slowest_flow, 100.0 / 150, 1e-9);
+}
+
+// All-reduce over four ranks: 2 x 3/4 of 400 bytes on every edge, from when the last has come.
+TEST(FlowTraffic, RingLeavesWhenAllHaveComeAndIsOneFlowAnEdge) {
+  Job job = flow_job(1, 4);
+  job.faults.push_back(slow(2, 1.5));
+  HandBuilt stage;
+  const auto a = stage.kernel(20);
+  const auto b = stage.collective(Group::data, 400, Stream::data, {a});
+  const auto c = stage.kernel(1, {b});
+  const auto result = run_flows(job, {stage});
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(end_of(result, rank, b), 30 + 600 + 3 + 10);
+  EXPECT_EQ(end_of(result, 0, c), 644);
+  EXPECT_EQ(part(result, Cause::data_comm), 613);
+}
+
+// A ring over two stages' replicas meets nobody else's: but the message of the same rank's pipeline
+// takes half of the card while it lasts.
+TEST(FlowTraffic, RingAndMessageShareACard) {
+  HandBuilt first(0), second(1);
+  const auto ring = first.collective(Group::data, 200, Stream::data);  // 200 bytes an edge
+  const auto sent = first.send(1, 0, 50);
+  second.recv(-1, 0, 50);
+  const auto result = run_flows(flow_job(2, 2), {first, second});
+  EXPECT_EQ(end_of(result, 0, sent), 2 + 100 + 3);
+  EXPECT_EQ(end_of(result, 0, ring), 200 + 50 + 3 + 10);
+}
+
+Fault link_fault(Fault::Kind kind, Time at, Time lasts) {
+  Fault fault;
+  fault.kind = kind;
+  fault.link = "nic_out:0";
+  fault.at = at;
+  fault.lasts = lasts;
+  fault.factor = 4;
+  return fault;
+}
+
+// 100 bytes leave at 2. Of a card that is four times as slow from 42 to 82, 10 bytes come in that
+// time instead of 40; of one that is down, none.
+TEST(FlowTraffic, WaitsForASlowOrDeadLinkThatReturns) {
+  HandBuilt first(0), second(1);
+  const auto sent = first.send(1, 0, 100);
+  second.recv(-1, 0, 100);
+  for (const auto& [kind, lost] :
+       {std::pair(Fault::Kind::link_slow, 30), std::pair(Fault::Kind::link_down, 40)}) {
+    Job job = flow_job(2, 1);
+    job.faults.push_back(link_fault(kind, nanoseconds(42), nanoseconds(40)));
+    job.faults.back().converge = nanoseconds(1000);
+    EXPECT_EQ(end_of(run_flows(job, {first, second}), 0, sent), 105 + lost);
+  }
+}
+
+// Nobody knows yet that the link is down, and nothing ever ends: the report names who waits.
+TEST(FlowTraffic, OverADeadLinkStopsTheStepAndSaysWhoWaits) {
+  HandBuilt first(0), second(1);
+  first.send(1, 7, 100);
+  second.recv(-1, 7, 100);
+  Job job = flow_job(2, 1);
+  job.faults.push_back(link_fault(Fault::Kind::link_down, {}, kNever));
+  job.faults.back().converge = kNever;
+  EXPECT_NE(run_flows(job, {first, second}).stuck.find("rank 0 instruction 0 send"),
+            std::string::npos);
+}
+
+TEST(FlowTraffic, WithNoPathLeftIsAnErrorThatNamesBothEnds) {
+  HandBuilt first(0), second(1);
+  first.send(1, 0, 100);
+  second.recv(-1, 0, 100);
+  Job job = flow_job(2, 1);
+  job.faults.push_back(link_fault(Fault::Kind::link_down, nanoseconds(10), kNever));
+  try {
+    run_flows(job, {first, second});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("GPU 0 of node 0 to GPU 0 of node 1"),
+              std::string::npos);
+  }
+}
+
+TEST(FlowTraffic, IsTheSameForAnyNumberOfThreadsAndWhetherFoldedOrNot) {
+  const auto stages = one_f_one_b({4, 6, 30, 70, 40});
+  const auto once = run_flows(flow_job(4, 8), stages);
+  EXPECT_EQ(once.stuck, "");
+  for (const int threads : {1, 4}) {
+    const auto again = run_flows(flow_job(4, 8), stages, every_lane(threads));
+    EXPECT_EQ(again.iteration, once.iteration);
+    EXPECT_EQ(again.breakdown, once.breakdown);
+  }
+}
+
+// Without contention the pipeline is what it is with closed forms: cards carry one message a time.
+TEST(FlowTraffic, OfAPipelineWithoutContentionIsTheClosedForm) {
+  const auto stages = gpipe({3, 4, 200, 200, 40});
+  Job ideal = flow_job(3, 1);
+  ideal.network.model = "ideal";
+  class Closed final : public Costs {
+   public:
+    Time kernel(const KernelSpec& kernel) const override { return FlowCosts().kernel(kernel); }
+    Time collective(Op, const GroupShape&, Bytes) const override { return {}; }
+    Time transfer(Bytes bytes, const Route&) const override { return nanoseconds(bytes.value + 5); }
+  };
+  EXPECT_EQ(run_flows(flow_job(3, 1), stages).iteration,
+            execute(ideal, set_of(stages), {}, Closed()).iteration);
+}
+
+}  // namespace
+}  // namespace trainyard

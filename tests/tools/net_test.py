@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""`trainyard net`: fabrics and collectives over them."""
+
+import json
+
+from cli import CliTest, main
+
+MEGASCALE = ("--cluster", "megascale-a100")
+
+
+class Topo(CliTest):
+    def topo(self, *arguments):
+        return json.loads(self.succeed("net", "topo", *arguments, "--json", "-"))
+
+    def test_megascale_has_three_tiers_of_64_ports_at_full_bisection(self):
+        """NSDI 2024, section 3.6: 32 ports down (split in two at the ToR) and 32 up."""
+        topo = self.topo(*MEGASCALE, "--gpus", "12288")
+        self.assertEqual([(t["tier"], t["switches"], t["ports_down"], t["ports_up"])
+                          for t in topo["tiers"]],
+                         [("ToR", 192, 64, 32), ("aggregation", 192, 32, 32), ("core", 1024, 6, 0)])
+        self.assertEqual(topo["bisection_of_cards"], 1)
+        self.assertEqual([pair["paths"] for pair in topo["pairs"]], [1, 32, 1024])
+        self.assertAlmostEqual(sum(pair["fraction"] for pair in topo["pairs"]), 1)
+
+    def test_llama3_pods_leave_a_seventh_of_the_bisection(self):
+        """arXiv 2407.21783, section 3.3.1: 3,072 GPUs a pod, 8 pods, 1:7 above."""
+        topo = self.topo("--cluster", "llama3-roce", "--gpus", "24576")
+        self.assertEqual((topo["pods"], topo["tor_sets"]), (8, 1536))
+        self.assertAlmostEqual(topo["bisection_of_cards"], 1.125 / 7)
+
+    def test_a_scenario_names_the_cluster_too(self):
+        self.assertEqual(self.topo(self.small)["gpus"], 16)
+        self.assertIn("which cluster", self.refused("net", "topo"))
+
+    def test_picture_has_a_box_a_tier_of_a_pod_however_large_the_fabric(self):
+        text = self.succeed("net", "topo", *MEGASCALE, "--gpus", "12288", "--graphviz")
+        self.assertTrue(text.startswith("graph"))
+        self.assertEqual(text.count("{"), text.count("}"))
+        self.assertLess(text.count("label"), 80)
+
+
+class Bench(CliTest):
+    def bench(self, *arguments):
+        return json.loads(self.succeed("net", "bench", *arguments, "--json", "-"))
+
+    def times(self, *arguments):
+        return [row["time_s"] for row in self.bench(*arguments)["sizes"]]
+
+    def test_a_network_without_contention_gives_what_ideal_says(self):
+        """12,288 GPUs: one switch a rail, and packets spread over a fabric as wide as the cards."""
+        for change in ("kind=single-switch", "adaptive_routing=true"):
+            arguments = (*MEGASCALE, "--gpus", "12288", "--set", f"cluster.fabric.{change}")
+            flow, ideal = self.times(*arguments), self.times(*arguments, "--model", "ideal")
+            self.assertEqual(len(flow), 24)
+            for ours, theirs in zip(flow, ideal):
+                self.assertAlmostEqual(ours / theirs, 1, delta=0.001)
+
+    def test_collisions_slow_the_ring_and_repeat_with_the_seed(self):
+        arguments = (*MEGASCALE, "--gpus", "12288", "--sizes", "1G", "--shuffled")
+        collided = self.bench(*arguments)
+        self.assertEqual(collided, self.bench(*arguments))
+        self.assertNotEqual(collided["flows"], self.bench(*arguments, "--seed", "2")["flows"])
+        self.assertEqual(collided["flows"]["count"], 12288)
+        self.assertLess(collided["flows"]["slowest_fraction"], 0.6)
+        self.assertGreater(collided["sizes"][0]["time_s"],
+                           self.times(*arguments, "--model", "ideal")[0])
+
+    def test_neighbours_below_one_tor_leave_the_fabric_alone(self):
+        """A ring leaves each of 24 ToR sets once: 8 rails x 24 uplinks upwards, as many down."""
+        flows = self.bench(*MEGASCALE, "--gpus", "12288", "--sizes", "1G")["flows"]
+        self.assertEqual(flows["slowest_fraction"], 1)
+        self.assertEqual(flows["uplinks_crowded"], 0)
+
+    def test_more_queue_pairs_help_and_polarised_hashes_hurt(self):
+        arguments = (*MEGASCALE, "--gpus", "12288", "--sizes", "1G", "--shuffled")
+        def slowest(*more):
+            return self.bench(*arguments, *more)["flows"]["slowest_fraction"]
+        plain = slowest()
+        self.assertGreater(slowest("--set", "network.qps_per_connection=16"), 1.2 * plain)
+        self.assertLess(slowest("--set", "cluster.fabric.polarised=true"), 0.5 * plain)
+
+    def test_groups_side_by_side_meet_in_the_fabric(self):
+        """Two jobs of 512 nodes each, their nodes mixed: each is slower than alone."""
+        arguments = (*MEGASCALE, "--gpus", "4096", "--sizes", "1G", "--shuffled", "--set",
+                     "cluster.nodes=1024", "--set", "cluster.fabric.tor_uplinks=16")
+        alone, both = self.bench(*arguments), self.bench(*arguments, "--concurrent", "2")
+        self.assertEqual(both["flows"]["count"], 2 * alone["flows"]["count"])
+        self.assertGreater(both["sizes"][0]["time_s"], alone["sizes"][0]["time_s"])
+
+    def test_one_gpu_of_each_node_uses_its_own_card(self):
+        arguments = (*MEGASCALE, "--gpus", "64", "--per-node", "1", "--sizes", "1G")
+        one = self.bench(*arguments)
+        self.assertEqual((one["nodes"], one["flows"]["count"]), (64, 64))
+        all_eight = self.bench(*arguments, "--concurrent", "8")
+        self.assertEqual(all_eight["flows"]["count"], 512)
+        self.assertEqual(all_eight["sizes"], one["sizes"])
+
+    def test_a_dead_uplink_is_gone_around_and_a_slow_one_waited_for(self):
+        """Two ToR sets of 64 nodes: 16 edges between them, two of them on rail 3."""
+        arguments = (*MEGASCALE, "--gpus", "1024", "--sizes", "1G")
+        whole = self.bench(*arguments)["flows"]
+        self.assertEqual(whole["uplinks_used"], 32)
+        slow = [f"--link=tor_up:3:{port}=0.125" for port in range(32)]
+        flows = self.bench(*arguments, *slow)["flows"]
+        self.assertEqual(flows["slowest_fraction"], 0.125 * 400 / 200)
+        self.assertIn("of ToR switch 3", flows["slowest_link"])
+        dead = [f"--link=tor_up:3:{port}=0" for port in range(31)]
+        flows = self.bench(*arguments, *dead)["flows"]
+        self.assertEqual((flows["slowest_fraction"], flows["uplinks_used"]), (1, 32))
+        text = self.refused("net", "bench", *arguments, *dead, "--link=tor_up:3:31=0")
+        self.assertIn("GPU 3 of node 63 to GPU 3 of node 64", text)
+
+    def test_bad_input_is_named(self):
+        for arguments, word in ((("--op", "broadcast"), "reduce_scatter"),
+                                (("--sizes", "8G:1K"), "ends before"),
+                                (("--sizes", "1T"), "no size"),
+                                (("--gpus", "12"), "must divide"),
+                                (("--gpus", "8"), "two nodes"),
+                                (("--model", "magic"), "ideal, analytic"),
+                                (("--link", "spine:1=0", "--gpus", "64"), "kinds: gpu_out"),
+                                (("--link", "tor_up:9999=0", "--gpus", "64"), "no such link"),
+                                (("--link", "nic_in:1=2", "--gpus", "64"), "LINK=FRACTION"),
+                                (("--link", "nic_in:1=0", "--model", "ideal"), "use flow"),
+                                (("--link", "pcie_in:9=0", "--gpus", "64"), "nothing passes PCIe"),
+                                (("--per-node", "3", "--gpus", "24"), "must divide")):
+            self.assertIn(word, self.refused("net", "bench", *MEGASCALE, *arguments))
+
+
+class Dcqcn(CliTest):
+    def dcqcn(self, *arguments):
+        return json.loads(self.succeed("net", "dcqcn", *arguments, "--json", "-"))
+
+    def test_two_flows_rest_where_the_equations_say(self):
+        """CoNEXT 2016: 40 Gb/s, two flows: 20.2 KB of queue, alpha 0.101."""
+        result = self.dcqcn("--flows", "2")
+        self.assertAlmostEqual(result["queue_bytes"]["fixed_point"], 20.2e3, delta=100)
+        for name in ("queue_bytes", "alpha", "sum_bytes_per_s"):
+            mean, rest = result[name]["mean"], result[name]["fixed_point"]
+            self.assertAlmostEqual(mean / rest, 1, delta=0.02)
+
+    def test_series_has_a_row_a_sample_and_a_column_a_flow(self):
+        path = self.folder / "series.csv"
+        result = self.dcqcn("--flows", "3", "--join-ms", "10", "--last-ms", "120", "--csv", path)
+        rows = [line.split(",") for line in path.read_text().splitlines()]
+        self.assertEqual(rows[0], ["time_us", "queue_bytes", "rate_0_gbps", "rate_1_gbps",
+                                   "rate_2_gbps"])
+        self.assertEqual(len(rows), 1 + 6000)
+        self.assertEqual(float(rows[100][4]), 0)  # the third joins at 20 ms
+        self.assertGreater(result["fair_after_s"], 0.02)
+        self.assertLess(result["fair_after_s"], 0.1)
+
+    def test_unknown_parameters_are_refused(self):
+        self.assertIn("paper, nvidia", self.refused("net", "dcqcn", "--parameters", "magic"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""`trainyard validate`: tables of measurements are predicted, and nothing is left out silently."""
+
+import json
+from pathlib import Path
+
+from cli import SCENARIOS, CliTest, main
+
+# aiconfigurator 095f58a, A100-SXM, sglang rows; the last is none of ours.
+KERNELS = """\
+gpu,kernel,dtype,m,n,k,b,h,hkv,s,d,causal,window,direction,impl,time_us,source
+A100-SXM4-80GB,gemm,bf16,512,4096,4096,,,,,,,,fwd,torch/cublas (sglang),97,aiconfigurator@095f58a:a100
+A100-SXM4-80GB,gemm,bf16,1024,4096,4096,,,,,,,,fwd,torch/cublas (sglang),208,aiconfigurator@095f58a:a100
+A100-SXM4-80GB,gemm,bf16,1792,4096,4096,,,,,,,,fwd,torch/cublas (sglang),308,aiconfigurator@095f58a:a100
+H800-SXM,gemm,fp8,64,2112,7168,,,,,,,,fwd,"DeepGEMM ""block"" scaled",9.4,DeepGEMM@a6d97a1
+"""
+# The same source, 8 A100 of one node; superbenchmark times a reduce as well.
+COLLECTIVES = """\
+source,gpu,nodes,gpus,nic,op,algo,bytes,time_us
+aiconfigurator@095f58a,A100-SXM4-80GB,1,8,NVLink3,all_reduce,default,33554432,367
+aiconfigurator@095f58a,A100-SXM4-80GB,1,8,NVLink3,all_gather,default,134217728,660
+superbenchmark@700d650,A100-SXM4-40GB,1,8,NVLink3,reduce,default,1048576,50
+"""
+# Korthikanti et al., arXiv 2205.05198, table 5 (22B), and a run whose layers nobody told.
+RUNS = """\
+id,source,table,system,gpu,n_gpus,layers,hidden,heads,kv_heads,ffn_hidden,vocab,seq_len,\
+global_batch,micro_batch,tp,pp,vpp,dp,cp,ep,zero_stage,sequence_parallel,recompute,precision,\
+optimizer,iter_time_s,tokens_per_s,tflops_per_gpu,mfu_pct,notes
+22B-full,arXiv 2205.05198,Table 5,Megatron-LM,A100-80GB,8,48,6144,64,64,24576,51200,2048,4,4,8,1,\
+1,1,,,,n,full,fp16,,1.42,,,,
+22B-selective,arXiv 2205.05198,Table 5,Megatron-LM,A100-80GB,8,48,6144,64,64,24576,51200,2048,4,4,\
+8,1,1,1,,,,y,selective,fp16,,1.10,,,,
+untold,arXiv 2205.05198,Table 5,Megatron-LM,A100-80GB,8,,,,,,,2048,4,4,8,1,1,1,,,,,,,,,,,50,
+"""
+
+
+class Validate(CliTest):
+    def table(self, text):
+        return self.scenario("table.csv", text)
+
+    def validate(self, option, text, *arguments):
+        return json.loads(
+            self.succeed("validate", option, self.table(text), "--json", "-", *arguments))
+
+    def test_kernels_are_predicted_row_by_row_and_by_family(self):
+        got = self.validate("--kernels", KERNELS)
+        self.assertEqual(got["schema"], "trainyard-validate-1")
+        for row, measured in zip(got["rows"], (97, 208, 308)):
+            self.assertEqual(row["published"], measured)
+            self.assertLess(abs(row["error"]), 0.15)
+            self.assertAlmostEqual(row["error"], row["predicted"] / measured - 1)
+        family = got["families"][0]
+        self.assertEqual((family["name"], family["rows"]), ("A100 gemm >= 512", 3))
+        errors = [abs(row["error"]) for row in got["rows"][:3]]
+        self.assertAlmostEqual(family["mean_abs_error"], sum(errors) / 3)
+        self.assertAlmostEqual(family["median_abs_error"], sorted(errors)[1])
+        self.assertAlmostEqual(family["max_abs_error"], max(errors))
+
+    def test_what_is_not_predicted_has_its_reason(self):
+        skipped = self.validate("--kernels", KERNELS)["rows"][3]
+        self.assertIn("fp8", skipped["skipped"])
+        self.assertIsNone(skipped["predicted"])
+        self.assertIn("reduce", self.validate("--collectives", COLLECTIVES)["rows"][2]["skipped"])
+        self.assertIn("model.layers", self.validate("--runs", RUNS)["rows"][2]["skipped"])
+        text = self.succeed("validate", "--kernels", self.table(KERNELS))
+        self.assertIn("not predicted: 1 rows", text)
+
+    def test_a_torn_record_costs_only_itself(self):
+        rows = self.validate("--collectives", COLLECTIVES + "aiconfigurator,A100,1,8\n")["rows"]
+        self.assertEqual(len(rows), 4)
+        self.assertIn("4 cells for 9 columns", rows[3]["skipped"])
+
+    def test_collectives_are_predicted(self):
+        got = self.validate("--collectives", COLLECTIVES)
+        for row in got["rows"][:2]:
+            self.assertLess(abs(row["error"]), 0.15)
+        self.assertEqual(got["families"][0]["name"], "up to 128 MiB")
+
+    def test_runs_are_predicted_with_what_was_assumed(self):
+        got = self.validate("--runs", RUNS)
+        for row in got["rows"][:2]:
+            self.assertEqual(row["quantity"], "iteration_time_s")
+            self.assertLess(abs(row["error"]), 0.05)
+            self.assertIn("model.attention=unfused", row["assumed"])
+            self.assertAlmostEqual(sum(row["breakdown_s"].values()), row["predicted"], 6)
+        self.assertEqual(got["families"][0]["name"], "Korthikanti Table 5")
+
+    def test_intervals_hold_predictions_and_count_as_coverage(self):
+        got = self.validate("--runs", RUNS)
+        held = 0
+        for row in got["rows"][:2]:
+            self.assertLess(row["low"], row["predicted"])
+            self.assertGreater(row["high"], row["predicted"])
+            held += row["low"] <= row["published"] <= row["high"]
+        self.assertEqual(got["families"][0]["coverage"], held / 2)
+
+    def test_the_page_needs_nothing_else_and_escapes_what_tables_say(self):
+        page = self.folder / "page.html"
+        table = self.table(RUNS.replace("22B-full", "<22B & full>"))
+        self.succeed("validate", "--runs", table, "--html", page)
+        text = page.read_text()
+        self.assertIn("&lt;22B &amp; full&gt;", text)
+        self.assertNotIn("<22B", text)
+        self.assertEqual(text.count("<circle"), 2 * 3)  # plot, own family, all
+        for word in ("http:", "https:", "src=", "@import"):
+            self.assertNotIn(word, text)
+
+    def test_published_scenarios_meet_what_was_published(self):
+        files = sorted(Path(SCENARIOS, "published").glob("*.toml"))
+        runs = [file for file in files if file.name != "assumptions.toml"]
+        self.assertGreater(len(runs), 5)
+        for file in runs:
+            self.succeed("sim", file)
+
+    def test_threads_do_not_change_a_byte(self):
+        one = self.succeed("validate", "--runs", self.table(RUNS), "--threads", 1, "--json", "-")
+        two = self.succeed("validate", "--runs", self.table(RUNS), "--threads", 2, "--json", "-")
+        self.assertEqual(one, two)
+
+    def test_bad_tables_are_refused_with_their_lines(self):
+        broken = KERNELS.replace(",97,", ",ninety,").replace(",208,", ",-1,")
+        said = self.refused("validate", "--kernels", self.table(broken))
+        self.assertIn("table.csv:2: time_us = 'ninety': is no number", said)
+        self.assertIn("table.csv:3: time_us = '-1': must be more than 0", said)
+        lacking = KERNELS.replace("time_us", "ms").replace("impl", "kind")
+        said = self.refused("validate", "--kernels", self.table(lacking))
+        self.assertIn("lacks the column 'time_us'", said)
+        self.assertIn("lacks the column 'impl'", said)
+        self.assertIn("no such file", self.refused("validate", "--runs", self.folder / "none.csv"))
+        self.assertIn("quote", self.refused("validate", "--kernels", self.table(KERNELS + '"a')))
+
+    def test_a_rule_needs_a_column_and_a_reason(self):
+        rules = self.scenario("rules.toml", '[[kernels]]\ngpux = "A100"\nset = "a=b"\n')
+        said = self.refused("validate", "--kernels", self.table(KERNELS), "--assumptions", rules)
+        self.assertIn("gpux: no column of this name", said)
+        self.assertIn("needs its why", said)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "tools/trainyard/csv_read.h"
+
+namespace trainyard {
+
+// What holds for a row of a table of measurements that its columns do not tell.
+struct Assumed {
+  std::vector<std::string> sets;  // "a.b=c" as for --set, in the order of the rules
+  std::vector<std::string> why;
+  std::string skip;    // not empty: the row is not predicted, for this reason
+  std::string family;  // name of the row's family; empty: the table's own
+};
+
+// Rules of scenarios/published/assumptions.toml for one kind of table. A rule names the rows it is
+// for by what their columns contain, never a single row, and gives scenario keys with a reason.
+class Assumptions {
+ public:
+  // `section`: runs, kernels or collectives. Throws ConfigError with every violation; a rule that
+  // names a column that `table` lacks is one.
+  Assumptions(const std::string& path, const std::string& section, const CsvTable& table);
+
+  // All rules that match, in the order of the file; later keys win.
+  Assumed of(const CsvRow& row) const;
+
+ private:
+  struct Condition {
+    std::string column;
+    std::vector<std::string> any;  // "text" is contained, "=text" is the whole cell
+    bool holds(const std::string& cell) const;
+  };
+  struct Rule {
+    std::vector<Condition> conditions;
+    Assumed assumed;
+  };
+  std::vector<Rule> rules_;
+};
+
+// The cluster and software that `sets` describe around a small model. Throws ConfigError.
+Job bench_job(const std::vector<std::string>& sets);
+
+// Makes bench jobs once for each list of settings.
+class BenchJobs {
+ public:
+  const Job& of(const std::vector<std::string>& sets);
+
+ private:
+  std::map<std::vector<std::string>, Job> jobs_;
+};
+
+}  // namespace trainyard

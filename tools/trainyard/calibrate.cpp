@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "backends/backends.h"
+#include "backends/common/calibration/calibration.h"
+#include "backends/common/calibration/measure.h"
+#include "backends/common/launcher.h"
+#include "backends/common/session.h"
+#include "backends/common/worker_place.h"
+#include "core/error.h"
+#include "tools/trainyard/command.h"
+#include "tools/trainyard/local_ranks.h"
+#include "tools/trainyard/output.h"
+
+namespace trainyard {
+namespace {
+
+constexpr std::int32_t kMostRanks = 64;
+
+struct CalibrateOptions {
+  std::string backend = "cpu", out, json;
+  std::vector<std::int32_t> ranks{2, 4, 8};
+};
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return fmt::format("{:04}-{:02}-{:02}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday);
+}
+
+Json samples_json(const Samples& samples) {
+  Json kernels = Json::array(), calls = Json::array();
+  for (const KernelSample& s : samples.kernels)
+    kernels.push_back({{"kernel", s.name},
+                       {"threads", s.threads},
+                       {"flops", s.flops},
+                       {"bytes", s.bytes},
+                       {"us", s.us}});
+  for (const CallSample& s : samples.calls)
+    calls.push_back({{"op", op_name(s.op)},
+                     {"ranks", s.ranks},
+                     {"bytes", s.bytes},
+                     {"us", s.us},
+                     {"work_us", s.work_us}});
+  return {{"kernels", kernels}, {"calls", calls}};
+}
+
+int calibrate_as(const WorkerPlace& place, const CalibrateOptions& options, std::int32_t cores) {
+  constexpr std::chrono::minutes kPatience{2};
+  std::unique_ptr<Store> store;
+  if (place.world > 1) store = open_session(with_store(place, ""), kPatience);
+  MeasureOptions measuring;
+  measuring.place = {RankId(place.rank), place.world, store.get()};
+  measuring.cores = cores;
+  measuring.rank_counts = options.ranks;
+  measuring.make_backend = training_backend(options.backend).make;
+  const Samples samples = measure(measuring);
+  if (place.rank > 0) return 0;
+  const Calibration calibration = calibrate(samples, this_machine());
+  const std::string origin =
+      fmt::format("Written by trainyard calibrate {} on {}", TRAINYARD_VERSION, today());
+  const std::string profile = profile_text(calibration, origin);
+  if (!options.json.empty()) PendingFile(options.json).commit(samples_json(samples).dump(1) + "\n");
+  if (options.out.empty()) {
+    print_all(profile);
+    fmt::print(stderr, "{}", error_table(calibration));
+  } else {
+    PendingFile(options.out).commit(profile);
+    print_all(error_table(calibration));
+  }
+  return 0;
+}
+
+int calibrate(const CalibrateOptions& options) {
+  training_backend(options.backend);
+  for (const std::int32_t ranks : options.ranks)
+    if (ranks < 2 || ranks > kMostRanks)
+      throw ConfigError(fmt::format("--ranks {}: valid: 2 to {}", ranks, kMostRanks));
+  const std::int32_t cores = this_machine().cores;
+  if (const auto place = worker_place(process_environment()))
+    return calibrate_as(*place, options, cores);
+  const std::int32_t processes = processes_for(cores, options.ranks);
+  if (processes == 1) return calibrate_as({}, options, cores);
+  LaunchOptions launching;
+  launching.run_id = new_run_id();
+  const MeetingFolder folder(launching.run_id);
+  launching.command = own_command();
+  launching.processes = processes;
+  launching.store = folder.address();
+  launching.rank0_stdout_plain = true;
+  return launch(launching);
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "Measure this machine and write the profile by which sim predicts its steps");
+  auto options = std::make_shared<CalibrateOptions>();
+  command->add_option("--backend", options->backend, "What computes: cpu")->capture_default_str();
+  command->add_option("--ranks", options->ranks, "Sizes of the groups whose calls are timed")
+      ->delimiter(',');
+  command->add_option("--out", options->out, "File for the profile; default: standard output");
+  command->add_option("--json", options->json, "File for all measured times");
+  command->callback([&action, options] { action = [options] { return calibrate(*options); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,157 @@
+#include "tools/trainyard/csv_read.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/config/value.h"
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+constexpr std::uintmax_t kLargestTable = 256 << 20;  // bytes
+
+std::string read_file(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) throw ConfigError(path + ": no such file");
+  if (std::filesystem::file_size(path, error) > kLargestTable)
+    throw ConfigError(path + ": larger than the 256 MiB a table may have");
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) throw ConfigError(path + ": cannot be read");
+  return std::move(text).str();
+}
+
+struct Record {
+  std::size_t line = 0;
+  std::vector<std::string> cells;
+};
+
+// Cuts text into records; `line` counts the file's lines, which quoted cells may span.
+class Splitter {
+ public:
+  explicit Splitter(std::string_view text) : text_(text) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // byte order mark
+  }
+  bool at_end() const { return at_ >= text_.size(); }
+  bool quote_open() const { return quote_open_; }
+
+  Record next() {
+    Record out{.line = line_, .cells = {""}};
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '"') {
+        quoted(out.cells.back());
+      } else if (c == ',') {
+        out.cells.emplace_back();
+      } else if (c == '\n') {
+        ++at_, ++line_;
+        break;
+      } else if (c != '\r') {
+        out.cells.back() += c;
+      }
+    }
+    return out;
+  }
+
+ private:
+  // From an opening quote to its end; leaves `at_` on the closing one.
+  void quoted(std::string& cell) {
+    for (++at_; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\n') ++line_;
+      if (text_[at_] != '"') {
+        cell += text_[at_];
+      } else if (text_.substr(at_ + 1).starts_with('"')) {
+        cell += text_[at_++];
+      } else {
+        return;
+      }
+    }
+    quote_open_ = true;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0, line_ = 1;
+  bool quote_open_ = false;
+};
+
+}  // namespace
+
+CsvTable::CsvTable(const std::string& path, const std::vector<std::string_view>& needed)
+    : path_(path) {
+  const std::string text = read_file(path);
+  Splitter splitter(text);
+  columns_ = splitter.next().cells;
+  for (const std::string_view name : needed)
+    if (!has(name)) violations_.push_back(fmt::format("{}:1: lacks the column '{}'", path, name));
+  while (!splitter.at_end()) {
+    Record record = splitter.next();
+    if (record.cells.size() == 1 && record.cells[0].empty()) continue;  // blank line
+    rows_.emplace_back(*this, record.line, std::move(record.cells));
+  }
+  if (splitter.quote_open()) violations_.push_back(path + ": the last quote does not end");
+  if (rows_.empty()) violations_.push_back(path + ": has no rows");
+  refuse_violations();
+}
+
+std::size_t CsvTable::find(std::string_view column) const {
+  return static_cast<std::size_t>(std::ranges::find(columns_, column) - columns_.begin());
+}
+
+void CsvTable::refuse_violations() const {
+  if (!violations_.empty()) throw ConfigError(violations_);
+}
+
+std::string CsvRow::defect() const {
+  if (cells_.size() == table_->columns_.size()) return "";
+  return fmt::format("torn record: {} cells for {} columns", cells_.size(),
+                     table_->columns_.size());
+}
+
+std::string CsvRow::place() const { return fmt::format("{}:{}", table_->path_, line_); }
+
+void CsvRow::violation(std::string_view column, std::string_view what) const {
+  table_->violations_.push_back(
+      fmt::format("{}: {} = '{}': {}", place(), column, printable(text(column)), what));
+}
+
+const std::string& CsvRow::text(std::string_view column) const {
+  static const std::string kNone;
+  const std::size_t at = table_->find(column);
+  return at < cells_.size() ? cells_[at] : kNone;
+}
+
+std::optional<double> CsvRow::number(std::string_view column) const {
+  const std::string& cell = text(column);
+  if (cell.empty()) return {};
+  double out = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
+  if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(out)) return out;
+  violation(column, "is no number");
+  return {};
+}
+
+std::optional<double> CsvRow::positive(std::string_view column) const {
+  const std::optional<double> out = number(column);
+  if (!out || *out > 0) return out;
+  violation(column, "must be more than 0");
+  return {};
+}
+
+std::optional<std::int64_t> CsvRow::integer(std::string_view column) const {
+  const std::optional<double> out = number(column);
+  if (!out) return {};
+  if (*out >= 0 && *out < 1e15 && *out == std::floor(*out)) return static_cast<std::int64_t>(*out);
+  violation(column, "is no whole number from 0 on");
+  return {};
+}
+
+}  // namespace trainyard

@@ -1,0 +1,40 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/config/job.h"
+#include "tools/trainyard/assumptions.h"
+#include "tools/trainyard/csv_read.h"
+
+namespace trainyard {
+
+// A published training run as a scenario: what the table tells, then what the rules assume.
+struct PublishedRun {
+  std::map<std::string, std::string> keys;  // scenario keys and their values
+  double batch_scale = 1;  // sequences published over those simulated, where they do not divide
+  std::string notes;       // what was rounded
+  std::string skip;        // not empty: cannot be modelled, for this reason
+
+  std::vector<std::string> sets() const;  // "key=value"
+};
+
+// Columns that the runs' tables must have.
+std::vector<std::string_view> published_run_columns();
+
+PublishedRun published_run(const CsvRow& row, const Assumed& assumed);
+
+// What a run's table prints of its speed: the name of the quantity, its value, and what that is
+// for a step of `iteration_s` seconds of `job`.
+struct PublishedSpeed {
+  enum class Kind : std::uint8_t { none, iteration, tokens, flops_with_recompute, flops, mfu };
+  Kind kind = Kind::none;
+  double value = 0;
+
+  const char* name() const;
+  double of(const Job& job, double iteration_s) const;
+};
+
+PublishedSpeed published_speed(const CsvRow& row);
+
+}  // namespace trainyard
