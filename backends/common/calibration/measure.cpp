@@ -1,5 +1,7 @@
 #include "backends/common/calibration/measure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "backends/common/calibration/trial_jobs.h"
