@@ -5,13 +5,28 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <future>
 
 #include "core/error.h"
 
 namespace trainyard {
 namespace {
+
+// Gloo's thread looks again and again at a connection whose lock a stream's thread holds. On a busy
+// machine it would keep that very thread from the processor, for a time slice a message; so it runs
+// when nobody else wants to. Threads inherit how they are scheduled.
+std::shared_ptr<gloo::transport::Device> make_device(const gloo::transport::tcp::attr& attributes) {
+  return std::async(std::launch::async,
+                    [&] {
+                      const sched_param any{};
+                      ::sched_setscheduler(0, SCHED_IDLE, &any);  // if refused, it is as it was
+                      return gloo::transport::tcp::CreateDevice(attributes);
+                    })
+      .get();
+}
 
 // Gloo's view of a store: the addresses of one group.
 class GroupStore final : public gloo::rendezvous::Store {
@@ -74,7 +89,7 @@ void Transport::open_device() {
   else
     attributes.iface = options_.interface;
   try {
-    device_ = gloo::transport::tcp::CreateDevice(attributes);
+    device_ = make_device(attributes);
   } catch (const std::exception& error) {
     throw ConfigError(fmt::format(
         "network interface {} cannot be used: {}",
