@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/common/operands.h"
 #include "backends/cpu/call_header.h"
-#include "backends/cpu/operands.h"
 #include "backends/cpu/transport.h"
 #include "core/program/program.h"
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/transfers.h"
 #include "core/error.h"
 #include "core/program/accesses.h"
@@ -16,7 +17,8 @@ CpuDevice::CpuDevice(const Job& job, RankId rank, Transport& transport, std::spa
                      Workers* workers)
     : arena_(arena),
       rank_(rank),
-      contexts_(job, rank, workers),
+      contexts_(job, rank),
+      workers_(workers),
       transport_(transport),
       streams_([&transport] { transport.close(); }) {
   for (int s = 0; s < kStreams; ++s)
@@ -66,7 +68,8 @@ void CpuDevice::push(std::uint32_t first, std::uint32_t count, Work work) {
 void CpuDevice::kernel(std::uint32_t i) {
   push(i, 1, [this, i] {
     const Instr& instr = at(i);
-    run_kernel(program_->kernels[instr.what], memory_->operands(instr), contexts_.of(instr));
+    run_kernel(program_->kernels[instr.what], memory_->operands(instr), contexts_.of(instr),
+               workers_);
   });
 }
 

@@ -4,12 +4,13 @@
 #include <memory>
 #include <optional>
 
+#include "backends/common/kernel_contexts.h"
+#include "backends/common/operands.h"
 #include "backends/common/stream_device.h"
 #include "backends/cpu/collectives.h"
-#include "backends/cpu/kernel_contexts.h"
-#include "backends/cpu/operands.h"
 #include "backends/cpu/stream_threads.h"
 #include "backends/cpu/transport.h"
+#include "simulator/workers.h"
 
 namespace trainyard {
 
@@ -54,6 +55,7 @@ class CpuDevice final : public StreamDevice {
   std::span<std::byte> arena_;
   RankId rank_;
   KernelContexts contexts_;
+  Workers* workers_;
   std::vector<Collectives> collectives_;  // by stream
   Transport& transport_;
   StreamThreads streams_;

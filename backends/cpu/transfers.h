@@ -1,8 +1,8 @@
 #pragma once
 #include <span>
 
+#include "backends/common/operands.h"
 #include "backends/cpu/call_header.h"
-#include "backends/cpu/operands.h"
 #include "core/program/program.h"
 
 namespace trainyard {

@@ -66,9 +66,7 @@ void our_product(const Product& p, RowMajor& a, RowMajor& b, RowMajor& c, Worker
   const bool swaps = p.left && p.transposed_weight;
   spec.shape = {swaps ? p.n : p.m, swaps ? p.m : p.n, p.k};
   const std::array<Matrix, 3> operands{operand(swaps ? b : a), operand(swaps ? a : b), operand(c)};
-  KernelContext context;
-  context.workers = workers;
-  run_kernel(spec, operands, context);
+  run_kernel(spec, operands, {}, workers);
 }
 
 void gemm(benchmark::State& state, K kind) {

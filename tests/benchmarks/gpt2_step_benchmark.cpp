@@ -10,10 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "backends/common/kernel_contexts.h"
+#include "backends/common/operands.h"
 #include "backends/common/rank_state.h"
 #include "backends/cpu/cpu_backend.h"
-#include "backends/cpu/kernel_contexts.h"
-#include "backends/cpu/operands.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "core/config/load.h"
 #include "core/engine/step_loop.h"
 #include "core/plan/plan.h"
@@ -88,14 +89,14 @@ class Ours {
   // Runs the step's kernels in the order of the program, and adds the time each takes.
   void time_kernels(std::int64_t number, KernelTimes& times) {
     const ProgramMemory memory(program(), backend_->memory());
-    KernelContexts contexts(job_, RankId(0), &workers_);
+    KernelContexts contexts(job_, RankId(0));
     contexts.begin(program(), inputs(number));
     for (const Instr& instr : program().code) {
       if (instr.op != Op::kernel) continue;
       const KernelSpec& spec = program().kernels[instr.what];
       KernelTime& time = times[std::string(kernel_info(spec.kind).name)];
       time.seconds +=
-          seconds([&] { run_kernel(spec, memory.operands(instr), contexts.of(instr)); });
+          seconds([&] { run_kernel(spec, memory.operands(instr), contexts.of(instr), &workers_); });
       ++time.calls;
       time.flops += spec.flops;
       time.bytes += static_cast<double>(spec.read.value + spec.written.value);

@@ -13,8 +13,6 @@ HeadLayout fused_layout(const Launch& launch) {
 namespace kernels {
 namespace {
 
-constexpr std::int64_t kQueries = 64, kKeys = 128;  // of a tile
-
 // Attention of a tile of queries with running maximum and sum (Dao, arXiv 2307.08691, algorithm
 // 1): key tiles pass by, the square of scores never exists.
 template <class T>

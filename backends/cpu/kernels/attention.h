@@ -6,6 +6,9 @@
 
 namespace trainyard {
 
+// A tile of fused attention.
+inline constexpr std::int64_t kQueries = 64, kKeys = 128;
+
 // Heads of a qkv buffer, whose columns are the query heads, the key heads and the value heads of
 // this rank, and its rows the sequences one after another.
 struct HeadLayout {

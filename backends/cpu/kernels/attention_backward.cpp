@@ -4,8 +4,6 @@
 namespace trainyard::kernels {
 namespace {
 
-constexpr std::int64_t kQueries = 64, kKeys = 128;  // of a tile
-
 template <class T>
 struct Operands {
   View<const T> qkv, out;

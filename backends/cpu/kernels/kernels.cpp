@@ -64,13 +64,13 @@ void run(const Launch& launch) { kBodies[static_cast<std::size_t>(launch.spec.ki
 }  // namespace
 
 void run_kernel(const KernelSpec& spec, std::span<const Matrix> operands,
-                const KernelContext& context) {
-  run({spec, operands, context});
+                const KernelContext& context, Workers* workers) {
+  run({spec, operands, context, workers});
 }
 
 void run_kernel_in_double(const KernelSpec& spec, std::span<const Matrix> operands,
                           const KernelContext& context) {
-  run({spec, operands, context, true});
+  run({spec, operands, context, nullptr, true});
 }
 
 }  // namespace trainyard

@@ -15,6 +15,7 @@ struct Launch {
   const KernelSpec& spec;
   std::span<const Matrix> operands;
   const KernelContext& context;
+  Workers* workers = nullptr;
   bool in_double = false;
 };
 
@@ -97,10 +98,10 @@ void for_ranges(const Launch& launch, std::int64_t n, std::int64_t grain, F f) {
     const auto i = static_cast<std::int64_t>(at);
     f(i * grain, std::min(n, (i + 1) * grain));
   };
-  if (launch.context.workers == nullptr || ranges <= 1)
+  if (launch.workers == nullptr || ranges <= 1)
     for (std::int64_t i = 0; i < ranges; ++i) range(static_cast<std::size_t>(i));
   else
-    launch.context.workers->each(static_cast<std::size_t>(ranges), range);
+    launch.workers->each(static_cast<std::size_t>(ranges), range);
 }
 
 // Rows of `columns` elements that make a range worth a thread's while.

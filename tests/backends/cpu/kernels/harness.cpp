@@ -72,6 +72,7 @@ struct Call {
   const std::vector<Buffer*>& operands;
   const KernelContext& context;
   bool in_double;
+  Workers* workers = nullptr;
 };
 
 void run_as(const Call& call, const std::vector<DType>& dtypes) {
@@ -82,7 +83,10 @@ void run_as(const Call& call, const std::vector<DType>& dtypes) {
     memory.push_back(stored(b, dtypes[i], call.in_double));
     matrices.push_back({memory.back().data(), b.rows, b.columns, b.stride, dtypes[i]});
   }
-  (call.in_double ? run_kernel_in_double : run_kernel)(call.spec, matrices, call.context);
+  if (call.in_double)
+    run_kernel_in_double(call.spec, matrices, call.context);
+  else
+    run_kernel(call.spec, matrices, call.context, call.workers);
   for (std::size_t i = 0; i < call.operands.size(); ++i)
     fetch(*call.operands[i], memory[i], dtypes[i], call.in_double);
 }
@@ -135,12 +139,13 @@ void run(const KernelSpec& spec, const std::vector<Buffer*>& operands,
 }
 
 void run_stored(const KernelSpec& spec, const std::vector<Buffer*>& operands,
-                const KernelContext& context, const std::vector<std::size_t>& wide) {
+                const KernelContext& context, const std::vector<std::size_t>& wide,
+                Workers* workers) {
   std::vector<DType> dtypes;
   for (const Buffer* b : operands)
     dtypes.push_back(b->dtype == DType::fp32 ? spec.dtype : b->dtype);
   for (const std::size_t i : wide) dtypes[i] = DType::fp32;
-  run_as({spec, operands, context, false}, dtypes);
+  run_as({spec, operands, context, false, workers}, dtypes);
 }
 
 KernelSpec spec_of(KernelKind kind, std::array<std::int64_t, 6> shape, std::uint8_t flag,

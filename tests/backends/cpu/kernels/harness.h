@@ -34,7 +34,8 @@ void run(const KernelSpec& spec, const std::vector<Buffer*>& operands,
 
 // Runs a kernel in spec.dtype: fp32 operands that `wide` does not name are stored in spec.dtype.
 void run_stored(const KernelSpec& spec, const std::vector<Buffer*>& operands,
-                const KernelContext& context = {}, const std::vector<std::size_t>& wide = {});
+                const KernelContext& context = {}, const std::vector<std::size_t>& wide = {},
+                Workers* workers = nullptr);
 
 KernelSpec spec_of(KernelKind kind, std::array<std::int64_t, 6> shape, std::uint8_t flag = 0,
                    double parameter = 0);

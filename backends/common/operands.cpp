@@ -1,4 +1,4 @@
-#include "backends/cpu/operands.h"
+#include "backends/common/operands.h"
 
 #include "core/error.h"
 #include "core/program/accesses.h"

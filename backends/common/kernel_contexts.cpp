@@ -1,4 +1,4 @@
-#include "backends/cpu/kernel_contexts.h"
+#include "backends/common/kernel_contexts.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ bool works_on_bucket(KernelKind kind) { return kernel_info(kind).cost == CostCla
 
 }  // namespace
 
-KernelContexts::KernelContexts(const Job& job, RankId rank, Workers* workers)
+KernelContexts::KernelContexts(const Job& job, RankId rank)
     : micro_sequences_(job.batch.micro_sequences) {
   const Dims dims(job);
   const Coord coord = job.mesh().coord(rank);
@@ -38,7 +38,6 @@ KernelContexts::KernelContexts(const Job& job, RankId rank, Workers* workers)
   base_.beta2 = job.optimization.beta2;
   base_.epsilon = job.optimization.epsilon;
   base_.weight_decay = job.optimization.weight_decay;
-  base_.workers = workers;
 
   for (const BucketLayout& bucket :
        bucket_layouts(job, coord[Axis::pipeline], coord[Axis::tensor])) {

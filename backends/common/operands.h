@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/common/kernel_call.h"
 #include "core/program/program.h"
 
 namespace trainyard {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/kernels/kernels.h"
+#include "backends/common/kernel_call.h"
 #include "core/config/job.h"
 #include "core/engine/backend.h"
 #include "core/program/program.h"
@@ -14,7 +14,7 @@ namespace trainyard {
 // What a rank's kernels have to know beside their operands, instruction by instruction.
 class KernelContexts {
  public:
-  KernelContexts(const Job& job, RankId rank, Workers* workers);
+  KernelContexts(const Job& job, RankId rank);
 
   // Of the step that follows. `program` must stay until the next call.
   void begin(const Program& program, const StepInputs& inputs);
