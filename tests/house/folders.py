@@ -15,7 +15,7 @@ def problems(root="."):
     for folder in FOLDERS:
         if (root / folder).is_dir() and not (root / folder / "README.md").is_file():
             found.append(f"{folder}: has no README.md")
-    for path in files(root, ".h", ".cpp", ".cu", ".py", ".sh", ".cmake"):
+    for path in files(root, ".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"):
         if path.relative_to(root).parts[0] in WHOLE:
             continue
         readme = path.parent / "README.md"

@@ -18,7 +18,11 @@ ONLY_IN = {
     r"zlib\.h": ("tools",),
     r"Eigen/.*": ("backends/cpu", "tests/benchmarks"),
     r"gloo/.*": ("backends/cpu",),
-    r"(cuda.*|cublas.*|nccl.*)": ("backends/cuda",),
+    r"(cuda|cublas|cudnn|nccl|nvtx|driver_types|vector_types).*": (
+        "backends/cuda",
+        "tests/cuda_on_host",
+        "tests/backends/cuda",
+    ),
     r"simgrid/.*": ("network_models/simgrid",),
 }
 NEVER_IN_CORE = (
@@ -44,7 +48,7 @@ def include_problem(where, layer, include):
 
 def problems(root="."):
     found = []
-    for path in files(root, ".h", ".cpp", ".cu"):
+    for path in files(root, ".h", ".cpp", ".cu", ".cuh"):
         name = path.relative_to(root).as_posix()
         layer = name.split("/")[0]
         if layer not in LAYERS:

@@ -42,6 +42,9 @@ class Includes(CheckerTest):
 
     def test_libraries_stay_in_their_folder(self):
         self.expect(includes, "belongs in tools", backends__a_dot_cpp="#include <CLI/CLI.hpp>\n")
+        self.expect(includes, "belongs in backends/cuda or tests/cuda_on_host",
+                    backends__common__a_dot_cpp="#include <nccl.h>\n")
+        self.expect(includes, None, backends__cuda__a_dot_cpp="#include <cudnn.h>\n")
         self.expect(includes, "belongs in core/config",
                     core__plan__a_dot_cpp="#include <toml++/toml.h>\n")
         self.expect(includes, None, core__config__a_dot_cpp="#include <toml++/toml.h>\n")

@@ -87,7 +87,7 @@ def allowed_long(root):
 def problems(root="."):
     found = []
     allowed = allowed_long(root)
-    for path in files(root, ".h", ".cpp", ".cu", ".py", ".sh", ".cmake"):
+    for path in files(root, ".h", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake"):
         name = path.relative_to(root).as_posix()
         code = path.read_text()
         lines = code.count("\n")
@@ -95,7 +95,7 @@ def problems(root="."):
             found.append(f"{name}: {lines} lines, at most {HARD_LINES}")
         elif lines > SOFT_LINES and name not in allowed:
             found.append(f"{name}: {lines} lines, above {SOFT_LINES} and not in long_files.txt")
-        if path.suffix not in (".h", ".cpp", ".cu"):
+        if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
             continue
         for function, first, last, parameters in functions(code):
             if last - first + 1 > FUNCTION_LINES:

@@ -1,0 +1,144 @@
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/stream.h"
+
+// What the stand-in for the CUDA runtime must do for tests of the backend to mean anything.
+namespace trainyard::cuda_on_host {
+namespace {
+
+struct Streams {
+  Streams() {
+    cudaStreamCreate(&a);
+    cudaStreamCreate(&b);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  }
+  ~Streams() {
+    cudaStreamDestroy(a);
+    cudaStreamDestroy(b);
+    cudaEventDestroy(event);
+  }
+  cudaStream_t a = nullptr, b = nullptr;
+  cudaEvent_t event = nullptr;
+};
+
+void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST(ThreadCudaStandIn, StreamsRunBesideEachOtherUnlessAnEventOrdersThem) {
+  Streams s;
+  std::atomic<int> done{0};
+  int seen_without = -1, seen_with = -1;
+  enqueue(s.a, [&] {
+    rest();
+    done = 1;
+  });
+  enqueue(s.b, [&] { seen_without = done; });
+  cudaEventRecord(s.event, s.a);
+  cudaStreamWaitEvent(s.b, s.event);
+  enqueue(s.b, [&] { seen_with = done; });
+  EXPECT_EQ(cudaStreamQuery(s.a), cudaErrorNotReady);
+  EXPECT_EQ(cudaStreamSynchronize(s.b), cudaSuccess);
+  EXPECT_EQ(seen_without, 0);
+  EXPECT_EQ(seen_with, 1);
+}
+
+TEST(ThreadCudaStandIn, MemoryStartsAsNoNumberAndItsMarginsAreWatched) {
+  ASSERT_EQ(cudaSetDevice(6), cudaSuccess);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 10), cudaSuccess);
+  std::vector<unsigned char> bytes(10);
+  EXPECT_EQ(cudaMemcpy(bytes.data(), memory, 11, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(bytes.data(), memory, 10, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(bytes, std::vector<unsigned char>(10, 0xff));
+  static_cast<unsigned char*>(memory)[10] = 0;
+  EXPECT_EQ(cudaFree(memory), cudaErrorIllegalAddress);
+  EXPECT_NE(device_problem(), "");
+  cudaSetDevice(0);
+}
+
+TEST(ThreadCudaStandIn, CopiesAreAsynchronousFromPinnedMemoryOnly) {
+  Streams s;
+  void *memory = nullptr, *pinned = nullptr;
+  int pageable = 5;
+  ASSERT_EQ(cudaMalloc(&memory, 4), cudaSuccess);
+  ASSERT_EQ(cudaMallocHost(&pinned, 4), cudaSuccess);
+  EXPECT_EQ(cudaMemcpyAsync(memory, &pageable, 4, cudaMemcpyHostToDevice, s.a),
+            cudaErrorInvalidValue);
+  std::memcpy(pinned, &pageable, 4);
+  EXPECT_EQ(cudaMemcpyAsync(memory, pinned, 4, cudaMemcpyHostToDevice, s.a), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(s.a), cudaSuccess);
+  int back = 0;
+  EXPECT_EQ(cudaMemcpy(&back, memory, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(back, 5);
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+}
+
+TEST(ThreadCudaStandIn, AGraphRepeatsItsWorkInTheOrderOfItsEvents) {
+  Streams s;
+  std::vector<int> order;
+  ASSERT_EQ(cudaStreamBeginCapture(s.a, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  enqueue(s.a, [&] { order.push_back(1); });
+  cudaEventRecord(s.event, s.a);
+  cudaStreamWaitEvent(s.b, s.event);
+  enqueue(s.b, [&] { order.push_back(2); });
+  cudaEventRecord(s.event, s.b);
+  cudaStreamWaitEvent(s.a, s.event);
+  enqueue(s.a, [&] { order.push_back(3); });
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(s.a, &graph), cudaSuccess);
+  EXPECT_TRUE(order.empty());
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph), cudaSuccess);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(cudaGraphLaunch(exec, s.a), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(s.a), cudaSuccess);
+  EXPECT_EQ(order, (std::vector{1, 2, 3, 1, 2, 3}));
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
+TEST(ThreadCudaStandIn, ACaptureEndsWithErrorsWhereCudasDoes) {
+  Streams s;
+  cudaGraph_t graph = nullptr;
+  const auto begin = [&] { cudaStreamBeginCapture(s.a, cudaStreamCaptureModeThreadLocal); };
+  begin();
+  cudaEventRecord(s.event, s.a);
+  cudaStreamWaitEvent(s.b, s.event);
+  enqueue(s.b, [] {});
+  EXPECT_EQ(cudaStreamEndCapture(s.a, &graph), cudaErrorStreamCaptureUnjoined);
+
+  cudaEventRecord(s.event, s.b);  // outside
+  begin();
+  EXPECT_EQ(cudaStreamWaitEvent(s.a, s.event), cudaErrorStreamCaptureIsolation);
+  EXPECT_EQ(cudaStreamEndCapture(s.a, &graph), cudaErrorStreamCaptureInvalidated);
+
+  begin();
+  void* memory = nullptr;
+  EXPECT_EQ(cudaMalloc(&memory, 8), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamSynchronize(s.a), cudaErrorStreamCaptureUnsupported);
+  EXPECT_EQ(cudaStreamEndCapture(s.a, &graph), cudaErrorStreamCaptureInvalidated);
+}
+
+TEST(ThreadCudaStandIn, AFailureOfWorkStaysOnTheDeviceAndHoldsNobodyUp) {
+  ASSERT_EQ(cudaSetDevice(7), cudaSuccess);
+  {
+    Streams s;
+    enqueue(s.a, [] { throw std::runtime_error("beyond its memory"); });
+    cudaEventRecord(s.event, s.a);
+    cudaStreamWaitEvent(s.b, s.event);
+    EXPECT_EQ(cudaStreamSynchronize(s.b), cudaErrorLaunchFailure);
+    EXPECT_EQ(cudaStreamSynchronize(s.a), cudaErrorLaunchFailure);
+    EXPECT_EQ(device_problem(), "beyond its memory");
+  }
+  cudaSetDevice(0);
+}
+
+}  // namespace
+}  // namespace trainyard::cuda_on_host

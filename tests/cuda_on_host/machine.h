@@ -1,0 +1,22 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace trainyard::cuda_on_host {
+
+// What the process pretends to run on. Read at the first call from the variable CUDA_ON_HOST, such
+// as "devices=2 memory=1048576 slow_stream=3"; tests may change it before the calls it affects.
+struct Machine {
+  int devices = 8;
+  std::size_t memory = std::size_t{4} << 30;  // of each device
+  int driver = 13000, runtime = 13000, nccl = 22800;
+  // The stream created as number `slow_stream` (counted from 0 in each device) starts every piece
+  // of work `slow_us` later than it could, so that those who should wait for it and do not go
+  // ahead.
+  int slow_stream = -1, slow_us = 200;
+  // The communication call of this number (counted from 1 in each process) fails or never ends.
+  int failing_call = 0, hanging_call = 0;
+};
+Machine& machine();
+
+}  // namespace trainyard::cuda_on_host

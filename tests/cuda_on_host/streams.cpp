@@ -1,0 +1,274 @@
+#include <algorithm>
+
+#include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/runtime.h"
+#include "tests/cuda_on_host/stream.h"
+
+using namespace trainyard::cuda_on_host;
+
+void CUstream_st::push(Work item) {
+  {
+    const std::lock_guard lock(mutex);
+    items.push_back(std::move(item));
+  }
+  filled.notify_one();
+}
+
+bool CUstream_st::idle() {
+  const std::lock_guard lock(mutex);
+  return items.empty() && !busy;
+}
+
+void CUstream_st::drain() {
+  std::unique_lock lock(mutex);
+  drained.wait(lock, [this] { return items.empty() && !busy; });
+}
+
+void CUstream_st::run() {
+  std::unique_lock lock(mutex);
+  for (;;) {
+    filled.wait(lock, [this] { return stop || !items.empty(); });
+    if (items.empty()) return;
+    Work item = std::move(items.front());
+    items.pop_front();
+    busy = true;
+    lock.unlock();
+    item();
+    item = nullptr;
+    lock.lock();
+    busy = false;
+    if (items.empty()) drained.notify_all();
+  }
+}
+
+void CUstream_st::delay() const {
+  if (number == machine().slow_stream)
+    std::this_thread::sleep_for(std::chrono::microseconds(machine().slow_us));
+}
+
+void CUevent_st::reach(std::uint64_t ticket) {
+  {
+    const std::lock_guard lock(mutex);
+    reached = std::max(reached, ticket);
+    time = std::chrono::steady_clock::now();
+  }
+  reaching.notify_all();
+}
+
+void CUevent_st::await(std::uint64_t ticket) {
+  std::unique_lock lock(mutex);
+  reaching.wait(lock, [&] { return reached >= ticket; });
+}
+
+namespace trainyard::cuda_on_host {
+namespace {
+
+CUstream_st* make_stream(int on, int number) {
+  auto* const stream = new CUstream_st;
+  stream->device = on;
+  stream->number = number;
+  stream->thread = std::thread([stream] { stream->run(); });
+  return stream;
+}
+
+cudaError_t state_of(int number) {
+  return device(number).failed ? cudaErrorLaunchFailure : cudaSuccess;
+}
+
+}  // namespace
+
+CUstream_st* resolve(cudaStream_t stream) {
+  if (stream != nullptr) return stream;
+  Device& d = device(current_device());
+  const std::lock_guard lock(d.mutex);
+  if (d.usual == nullptr) d.usual = make_stream(current_device(), -1);
+  return d.usual;
+}
+
+Work guarded(CUstream_st* stream, Work work) {
+  return [stream, work = std::move(work)] {
+    Device& d = device(stream->device);
+    if (d.failed) return;
+    stream->delay();
+    try {
+      work();
+    } catch (const std::exception& error) {
+      d.fail(error.what());
+    }
+  };
+}
+
+void enqueue(cudaStream_t handle, Work work) {
+  CUstream_st* const stream = resolve(handle);
+  Work item = guarded(stream, std::move(work));
+  if (stream->capture)
+    stream->capture->append({CapturedOp::Kind::work, stream, std::move(item)});
+  else
+    stream->push(std::move(item));
+}
+
+}  // namespace trainyard::cuda_on_host
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  Device& d = device(current_device());
+  const std::lock_guard lock(d.mutex);
+  *stream = make_stream(current_device(), d.streams++);
+  d.living.push_back(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  return cudaStreamCreateWithPriority(stream, 0, 0);
+}
+
+// Waits for the stream's work, which a GPU would go on with.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  Device& d = device(stream->device);
+  {
+    const std::lock_guard lock(d.mutex);
+    std::erase(d.living, stream);
+    if (d.living.empty()) d.streams = 0;
+  }
+  {
+    const std::lock_guard lock(stream->mutex);
+    stream->stop = true;
+  }
+  stream->filled.notify_one();
+  stream->thread.join();
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  CUstream_st* const stream = resolve(handle);
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  if (const cudaError_t state = state_of(stream->device); state != cudaSuccess) return state;
+  return stream->idle() ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  CUstream_st* const stream = resolve(handle);
+  if (stream->capture) {
+    stream->capture->invalid = true;
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  stream->drain();
+  return state_of(stream->device);
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  if (capture_forbids()) return cudaErrorStreamCaptureUnsupported;
+  Device& d = device(current_device());
+  std::vector<CUstream_st*> all;
+  {
+    const std::lock_guard lock(d.mutex);
+    all = d.living;
+    if (d.usual != nullptr) all.push_back(d.usual);
+  }
+  for (CUstream_st* stream : all) stream->drain();
+  return state_of(current_device());
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  enqueue(stream, [function, data] { function(data); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = new CUevent_st;
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  return cudaEventRecordWithFlags(event, handle, 0);
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
+  CUstream_st* const stream = resolve(handle);
+  if (const auto& capture = stream->capture) {
+    if (flags == cudaEventRecordExternal) {
+      capture->append({CapturedOp::Kind::record, stream, nullptr, 0, event});
+      return cudaSuccess;
+    }
+    event->mark = capture->marks++;
+    capture->append({CapturedOp::Kind::mark, stream, nullptr, event->mark});
+    event->capture = capture;
+    event->order = capture->orders[stream];
+    return cudaSuccess;
+  }
+  event->capture = nullptr;
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(event->mutex);
+    ticket = ++event->recorded;
+  }
+  stream->push([event, ticket] { event->reach(ticket); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
+  CUstream_st* const stream = resolve(handle);
+  if (event->capture != nullptr) {
+    const auto capture = event->capture;
+    if (stream->capture != nullptr && stream->capture != capture) return cudaErrorInvalidValue;
+    stream->capture = capture;
+    for (const auto& [other, count] : event->order) {
+      std::size_t& known = capture->orders[stream][other];
+      known = std::max(known, count);
+    }
+    capture->append({CapturedOp::Kind::await, stream, nullptr, event->mark});
+    return cudaSuccess;
+  }
+  if (stream->capture != nullptr) {
+    stream->capture->invalid = true;
+    return cudaErrorStreamCaptureIsolation;
+  }
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(event->mutex);
+    ticket = event->recorded;
+  }
+  if (ticket > 0) stream->push([event, ticket] { event->await(ticket); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const cudaError_t state = state_of(current_device());
+  if (state != cudaSuccess) return state;
+  const std::lock_guard lock(event->mutex);
+  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(event->mutex);
+    ticket = event->recorded;
+  }
+  event->await(ticket);
+  return state_of(current_device());
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  const std::scoped_lock lock(start->mutex, end->mutex);
+  if (!start->timed || !end->timed || start->reached == 0 || end->reached == 0)
+    return cudaErrorInvalidResourceHandle;
+  if (start->reached < start->recorded || end->reached < end->recorded) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return cudaSuccess;
+}
