@@ -80,6 +80,19 @@ class FlowNetwork(CliTest):
         self.assertGreater(narrow["iteration_time_s"], 1.02 * wide["iteration_time_s"])
         self.assertAlmostEqual(sum(narrow["breakdown_s"].values()), narrow["iteration_time_s"], 9)
 
+    def test_simgrid_gives_the_same_step(self):
+        """Its own solver on the same paths: a fabric where flows wait for each other, to 0.1 %."""
+        text = trainyard("sim", self.small, "--set", "network.model=simgrid").stderr
+        if "has no network model" in text:
+            self.skipTest(text)
+        narrow = [f"--set=cluster.fabric.{key}" for key in
+                  ("rails=1", "nodes_per_tor=1", "tors_per_pod=2", "tor_uplinks=1",
+                   "uplink_gbps=100")]
+        for more in (narrow, [*narrow, "--fault=link_slow link=nic_out:0 factor=5 for=20ms"]):
+            ours, theirs = self.sim("flow", *more), self.sim("simgrid", *more)
+            self.assertAlmostEqual(ours["iteration_time_s"] / theirs["iteration_time_s"], 1,
+                                   delta=1e-3)
+
     def test_a_slow_cable_slows_the_step_and_a_dead_one_parts_the_network(self):
         slow = self.sim("flow", "--fault", "link_slow link=nic_out:0 factor=50")
         self.assertGreater(slow["iteration_time_s"], 1.02 * self.sim("flow")["iteration_time_s"])

@@ -1,0 +1,13 @@
+#pragma once
+#include <memory>
+
+#include "core/config/job.h"
+#include "network_models/network_model.h"
+
+namespace trainyard {
+
+// Throws ConfigError in builds without SimGrid, and where another such model is alive: SimGrid has
+// one engine a process.
+std::unique_ptr<NetworkModel> make_simgrid_model(const Job& job);
+
+}  // namespace trainyard
