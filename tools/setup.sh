@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(g++ cmake ninja-build python3 clang-format zlib1g-dev libfmt-dev libtomlplusplus-dev
   libcli11-dev nlohmann-json3-dev libutf8proc-dev libxxhash-dev
-  libhiredis-dev redis-server libeigen3-dev libgloo-dev libsimgrid-dev
+  libhiredis-dev redis-server libeigen3-dev libsimgrid-dev
   libgtest-dev libgmock-dev libbenchmark-dev)
 jobs="${JOBS:-$(nproc)}"
 

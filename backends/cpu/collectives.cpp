@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/exchange.h"
 #include "backends/cpu/reduce.h"
 #include "core/error.h"
 
@@ -24,47 +25,23 @@ std::vector<std::size_t> shares(std::size_t bytes, std::size_t members, std::siz
 
 }  // namespace
 
-std::uint64_t Collectives::slot(std::int64_t sequence, bool header) const {
-  return std::uint64_t{channel_} << 56 |
-         (static_cast<std::uint64_t>(sequence) << 1 & ((std::uint64_t{1} << 56) - 1)) |
-         (header ? 1 : 0);
-}
-
 CallHeader Collectives::numbered(CallHeader call, Group group) {
   call.group = static_cast<std::uint8_t>(group);
   call.sequence = sequences_[static_cast<std::size_t>(group)]++;
   return call;
 }
 
-void Collectives::agree(Group group, const CallHeader& call) {
-  const auto& members = transport_.members(group);
-  const std::int32_t own = transport_.place(group);
-  std::vector<CallHeader> theirs(members.size());
-  std::vector<Transfer> receives, sends;
-  CallHeader mine = call;
-  for (std::int32_t m = 0; m < static_cast<std::int32_t>(members.size()); ++m) {
-    if (m == own) continue;
-    const std::uint64_t at = slot(call.sequence, true);
-    receives.push_back(transport_.receive(group, m, at, bytes_of_header(theirs[m])));
-    sends.push_back(transport_.send(group, m, at, bytes_of_header(mine)));
-  }
-  for (Transfer& t : receives) t.wait();
-  for (Transfer& t : sends) t.wait();
-  for (std::int32_t m = 0; m < static_cast<std::int32_t>(members.size()); ++m)
-    if (m != own) expect_same_call(transport_.rank(), call, members[m], theirs[m]);
-}
-
 void Collectives::exchange(Group group, const CallHeader& call, std::span<const Part> parts,
                            std::span<const Space> spaces) {
-  const std::int32_t own = transport_.place(group);
-  std::vector<Transfer> transfers;
-  const std::uint64_t at = slot(call.sequence, false);
-  for (std::int32_t m = 0; m < static_cast<std::int32_t>(parts.size()); ++m) {
+  const auto& members = transport_.members(group);
+  const auto own = static_cast<std::size_t>(transport_.place(group));
+  Exchange exchange(transport_, expect_same_call);
+  for (std::size_t m = 0; m < members.size(); ++m) {
     if (m == own) continue;
-    if (!spaces[m].empty()) transfers.push_back(transport_.receive(group, m, at, spaces[m]));
-    if (!parts[m].empty()) transfers.push_back(transport_.send(group, m, at, parts[m]));
+    exchange.send({members[m], channel_}, call, parts[m]);
+    exchange.receive({members[m], channel_}, call, spaces[m]);
   }
-  for (Transfer& t : transfers) t.wait();
+  exchange.wait();
 }
 
 std::vector<Collectives::Space> Collectives::staging(std::size_t members, std::size_t bytes) {
@@ -160,7 +137,6 @@ void Collectives::all_reduce(Group group, const Matrix& buffer, Reduction reduct
   call.bytes = static_cast<std::int64_t>(bytes_of(buffer).size());
   if (transport_.members(group).size() < 2) return;
   call = numbered(call, group);
-  agree(group, call);
   if (bytes_of(buffer).size() <= kSmallBytes)
     reduce_small(group, buffer, reduction, call);
   else
@@ -175,7 +151,6 @@ void Collectives::sum(Group group, std::span<double> values, CallHeader call) {
   call.dtype = static_cast<std::uint8_t>(DType::uint8);
   call.bytes = static_cast<std::int64_t>(all.size());
   call = numbered(call, group);
-  agree(group, call);
   std::vector<double> others(members * values.size());
   std::vector<Space> spaces;
   for (std::size_t m = 0; m < members; ++m)
@@ -191,13 +166,11 @@ void Collectives::sum(Group group, std::span<double> values, CallHeader call) {
 void Collectives::run(const Instr& instr, std::span<const Matrix> operands, CallHeader call) {
   const auto reduction = static_cast<Reduction>(instr.what);
   if (instr.op == Op::all_reduce) return all_reduce(instr.group, operands[0], reduction, call);
-  const bool alone = transport_.members(instr.group).size() < 2;
   call.op = static_cast<std::uint8_t>(instr.op);
   call.dtype = static_cast<std::uint8_t>(operands[0].dtype);
   call.reduction = instr.op == Op::reduce_scatter ? static_cast<std::uint8_t>(reduction) : 0;
   call.bytes = instr.bytes.value;
   call = numbered(call, instr.group);
-  if (!alone) agree(instr.group, call);
   switch (instr.op) {
     case Op::all_gather:
       return all_gather(instr.group, operands[0], operands[1], call);

@@ -20,7 +20,7 @@ namespace trainyard {
 // One object a stream: calls of a stream run one after another, those of several streams at once.
 class Collectives {
  public:
-  // `channel` tells apart streams, and uses outside programs.
+  // `channel` tells apart streams, and uses outside programs: of the transport's links to members.
   Collectives(Transport& transport, std::uint8_t channel)
       : transport_(transport), channel_(channel) {}
 
@@ -36,13 +36,11 @@ class Collectives {
   using Part = std::span<const std::byte>;
   using Space = std::span<std::byte>;
 
-  std::uint64_t slot(std::int64_t sequence, bool header) const;
   CallHeader numbered(CallHeader call, Group group);
-  // Checks the call with all members, then sends `parts[m]` to and receives `spaces[m]` from
-  // member m; empty ones are not sent. This rank's own are not touched.
+  // Sends `parts[m]` to and receives `spaces[m]` from member m, and checks that its call is the
+  // same one. This rank's own are not touched.
   void exchange(Group group, const CallHeader& call, std::span<const Part> parts,
                 std::span<const Space> spaces);
-  void agree(Group group, const CallHeader& call);
 
   void all_gather(Group group, const Matrix& shard, const Matrix& full, const CallHeader& call);
   void reduce_scatter(Group group, const Matrix& full, const Matrix& shard, Reduction reduction,

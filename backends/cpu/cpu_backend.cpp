@@ -36,7 +36,10 @@ class CpuBackend final : public RealBackend {
   Time now() const override { return device_.now(); }
   std::span<std::byte> memory() override { return {arena_.get(), size_}; }
 
-  void connect(const Mesh& mesh) override { transport_.connect(mesh, store_); }
+  void connect(const Mesh& mesh) override {
+    transport_.connect(mesh, store_);
+    transport_.open(transport_.links(Group::world, kControlChannel));
+  }
 
   void submit(RankId rank, const Program& program, const StepInputs& inputs) override {
     check(rank == ranks_[0], "rank {} runs elsewhere", index(rank));

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <utility>
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/transfers.h"
@@ -32,11 +35,9 @@ Time CpuDevice::now() const {
 }
 
 void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
-  if (program_ != &program) {
-    program_ = &program;
-    memory_.emplace(program, arena_);
-    loss_ = find_loss();
-  }
+  program_ = &program;  // perhaps another one than before at the same address
+  memory_.emplace(program, arena_);
+  loss_ = find_loss();
   inputs_ = inputs;
   contexts_.begin(program, inputs_);
   norm_known_ = false;
@@ -44,6 +45,7 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   streams_.begin();
   started_ = now();
   try {
+    open_links();
     stage_first_batch();
   } catch (const std::exception& error) {
     streams_.fail(kNone, error.what());
@@ -137,6 +139,24 @@ void CpuDevice::stage(const Instr& load, std::int64_t step) {
   std::memcpy(to.data(), rows.data(), rows.size());
   staged_step_ = step;
   staged_feed_ = inputs_.feed;
+}
+
+// Those of collectives and transfers. All ranks begin programs of the same kind at the same time.
+void CpuDevice::open_links() {
+  std::vector<Link> links;
+  std::array<bool, kGroups * kStreams> seen{};
+  for (const Instr& instr : program_->code) {
+    if (instr.op == Op::send || instr.op == Op::recv) {
+      const Link link = transfer_link(transport_, instr);
+      if (std::ranges::find(links, link) == links.end()) links.push_back(link);
+    } else if (instr.op >= Op::all_gather && instr.op <= Op::broadcast) {
+      const auto stream = static_cast<std::uint8_t>(instr.stream);
+      bool& known = seen[static_cast<std::size_t>(instr.group) * kStreams + stream];
+      if (!std::exchange(known, true))
+        std::ranges::copy(transport_.links(instr.group, stream), std::back_inserter(links));
+    }
+  }
+  transport_.open(links);
 }
 
 // A loader that works ahead has not run before the first step, nor before one that is repeated.

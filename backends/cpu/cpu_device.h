@@ -41,6 +41,7 @@ class CpuDevice final : public StreamDevice {
   // Does the work, and notes when if the step is traced.
   template <class Work>
   void timed(std::uint32_t first, std::uint32_t count, Work&& work);
+  void open_links();
   void do_host_work(std::uint32_t instr);
   // Copies the tokens of `step` to where the load instruction wants them.
   void stage(const Instr& load, std::int64_t step);

@@ -2,18 +2,10 @@
 
 #include <vector>
 
+#include "backends/cpu/exchange.h"
+
 namespace trainyard {
 namespace {
-
-// Transfers have slots of their own: sender and receiver are on different streams.
-std::uint64_t transfer_slot(std::uint32_t tag) {
-  return (std::uint64_t{0xff} << 56) | std::uint64_t{tag} << 1;
-}
-
-std::int32_t neighbour(const Transport& transport, std::int32_t steps) {
-  const auto members = static_cast<std::int32_t>(transport.members(Group::pipeline).size());
-  return ((transport.place(Group::pipeline) + steps) % members + members) % members;
-}
 
 CallHeader transfer_header(const TransferEnd& m) {
   CallHeader h = m.call;
@@ -27,35 +19,28 @@ CallHeader transfer_header(const TransferEnd& m) {
 
 }  // namespace
 
+Link transfer_link(const Transport& transport, const Instr& instr) {
+  constexpr std::uint8_t kFirst = 0xf0;  // beyond all streams
+  const std::vector<RankId>& members = transport.members(Group::pipeline);
+  const auto size = static_cast<std::int32_t>(members.size());
+  const std::int32_t place = ((transport.place(Group::pipeline) + instr.peer) % size + size) % size;
+  const RankId peer = members[static_cast<std::size_t>(place)];
+  const bool sends = instr.op == Op::send;
+  const bool forward = (instr.peer > 0) == sends;
+  const bool up = (transport.rank() < peer) == sends;  // from the lower rank to the higher
+  return {peer, static_cast<std::uint8_t>(kFirst + (forward ? 2 : 0) + (up ? 1 : 0))};
+}
+
 void transfer(Transport& transport, std::span<const TransferEnd> ends) {
-  std::vector<CallHeader> mine, theirs(ends.size());
-  for (const TransferEnd& m : ends) mine.push_back(transfer_header(m));
-  std::vector<Transfer> headers, data;
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const TransferEnd& m = ends[i];
-    const std::int32_t peer = neighbour(transport, m.instr->peer);
-    const std::uint64_t at = transfer_slot(m.instr->what);
-    if (m.instr->op == Op::send) {
-      data.push_back(transport.send(Group::pipeline, peer, at | 1, bytes_of_header(mine[i])));
-      data.push_back(transport.send(Group::pipeline, peer, at, bytes_of(m.buffer)));
-    } else {
-      headers.push_back(
-          transport.receive(Group::pipeline, peer, at | 1, bytes_of_header(theirs[i])));
-    }
+  Exchange exchange(transport, expect_same_transfer);
+  for (const TransferEnd& m : ends) {
+    const Link link = transfer_link(transport, *m.instr);
+    if (m.instr->op == Op::send)
+      exchange.send(link, transfer_header(m), bytes_of(m.buffer));
+    else
+      exchange.receive(link, transfer_header(m), bytes_of(m.buffer));
   }
-  auto header = headers.begin();
-  for (std::size_t i = 0; i < ends.size(); ++i) {
-    const TransferEnd& m = ends[i];
-    if (m.instr->op == Op::send) continue;
-    const std::int32_t peer = neighbour(transport, m.instr->peer);
-    (header++)->wait();
-    expect_same_transfer(transport.rank(), mine[i],
-                         transport.members(Group::pipeline)[static_cast<std::size_t>(peer)],
-                         theirs[i]);
-    data.push_back(
-        transport.receive(Group::pipeline, peer, transfer_slot(m.instr->what), bytes_of(m.buffer)));
-  }
-  for (Transfer& t : data) t.wait();
+  exchange.wait();
 }
 
 }  // namespace trainyard

@@ -3,6 +3,7 @@
 
 #include "backends/common/operands.h"
 #include "backends/cpu/call_header.h"
+#include "backends/cpu/transport.h"
 #include "core/program/program.h"
 
 namespace trainyard {
@@ -14,8 +15,12 @@ struct TransferEnd {
   CallHeader call;
 };
 
-// Runs transfers that start together; returns when all have ended. A send waits for its receive,
-// and the receive for a header that fits: else PeerError that shows both ends.
+// The link of a send or receive: one for each sender, receiver and direction of travel, since the
+// two ends are on different streams.
+Link transfer_link(const Transport& transport, const Instr& instr);
+
+// Runs transfers that start together; returns when all have ended. Ends that do not fit are a
+// PeerError that shows both.
 void transfer(Transport& transport, std::span<const TransferEnd> ends);
 
 }  // namespace trainyard

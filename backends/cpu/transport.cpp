@@ -1,167 +1,145 @@
 #include "backends/cpu/transport.h"
 
 #include <fmt/format.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/store.h>
-#include <gloo/transport/tcp/device.h>
-#include <gloo/transport/unbound_buffer.h>
-#include <sched.h>
+#include <fmt/ranges.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <future>
+#include <cstring>
+#include <system_error>
 
+#include "backends/common/patience.h"
 #include "core/error.h"
 
 namespace trainyard {
 namespace {
 
-// Gloo's thread looks again and again at a connection whose lock a stream's thread holds. On a busy
-// machine it would keep that very thread from the processor, for a time slice a message; so it runs
-// when nobody else wants to. Threads inherit how they are scheduled.
-std::shared_ptr<gloo::transport::Device> make_device(const gloo::transport::tcp::attr& attributes) {
-  return std::async(std::launch::async,
-                    [&] {
-                      const sched_param any{};
-                      ::sched_setscheduler(0, SCHED_IDLE, &any);  // if refused, it is as it was
-                      return gloo::transport::tcp::CreateDevice(attributes);
-                    })
-      .get();
+// What a rank says first on a connection. Whoever says anything else is no rank of this run.
+struct Hello {
+  std::array<char, 96> address{};  // of whom it means to reach
+  std::int32_t rank = 0;
+  std::int32_t channel = 0;
+};
+
+Hello hello(const std::string& address, RankId rank, std::uint8_t channel) {
+  Hello out{{}, static_cast<std::int32_t>(index(rank)), channel};
+  check(address.size() < out.address.size(), "an address of {} bytes", address.size());
+  std::memcpy(out.address.data(), address.data(), address.size());
+  return out;
 }
 
-// Gloo's view of a store: the addresses of one group.
-class GroupStore final : public gloo::rendezvous::Store {
- public:
-  GroupStore(trainyard::Store& store, std::string prefix, std::chrono::milliseconds timeout)
-      : store_(store), prefix_(std::move(prefix)), timeout_(timeout) {}
-
-  void set(const std::string& key, const std::vector<char>& data) override {
-    store_.set(prefix_ + key, {data.data(), data.size()});
-  }
-  std::vector<char> get(const std::string& key) override {
-    wait({key});
-    const std::string value = store_.get(prefix_ + key).value_or("");
-    return {value.begin(), value.end()};
-  }
-  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
-  void wait(const std::vector<std::string>& keys,
-            const std::chrono::milliseconds& timeout) override {
-    std::vector<std::string> full;
-    for (const std::string& key : keys) full.push_back(prefix_ + key);
-    wait_for(store_, full, timeout);
-  }
-
- private:
-  trainyard::Store& store_;
-  std::string prefix_;
-  std::chrono::milliseconds timeout_;
-};
+std::string address_key(RankId rank) { return fmt::format("address/{}", index(rank)); }
 
 }  // namespace
 
-Transfer::Transfer(std::unique_ptr<gloo::transport::UnboundBuffer> buffer, Kind kind, RankId peer,
-                   std::chrono::milliseconds timeout)
-    : buffer_(std::move(buffer)), kind_(kind), peer_(peer), timeout_(timeout) {}
-Transfer::~Transfer() = default;
-Transfer::Transfer(Transfer&&) noexcept = default;
-Transfer& Transfer::operator=(Transfer&&) noexcept = default;
-
-void Transfer::wait() try {
-  if (kind_ == Kind::send)
-    buffer_->waitSend(timeout_);
-  else
-    buffer_->waitRecv(timeout_);
-} catch (const std::exception& error) {
-  const std::string_view text = error.what();
-  if (text.find("imed out") != std::string_view::npos)
-    throw PeerError(fmt::format("rank {} did not answer within {:g} s", index(peer_),
-                                static_cast<double>(timeout_.count()) / 1e3));
-  throw PeerError(fmt::format("rank {} closed the connection", index(peer_)));
-}
-
-Transport::Transport(RankId rank, TransportOptions options)
-    : rank_(rank), options_(std::move(options)) {}
-Transport::~Transport() = default;
-
-void Transport::open_device() {
-  gloo::transport::tcp::attr attributes;
-  if (options_.one_host)
-    attributes.hostname = "127.0.0.1";
-  else
-    attributes.iface = options_.interface;
-  try {
-    device_ = make_device(attributes);
-  } catch (const std::exception& error) {
-    throw ConfigError(fmt::format(
-        "network interface {} cannot be used: {}",
-        options_.interface.empty() ? "of the host's name" : options_.interface, error.what()));
-  }
-}
-
-void Transport::connect_group(Group group, Store& store) {
-  GroupLinks& links = groups_[at(group)];
-  GroupStore group_store(store,
-                         fmt::format("{}/{}/", group_name(group), index(links.members.front())),
-                         options_.timeout);
-  auto context = std::make_shared<gloo::rendezvous::Context>(
-      links.place, static_cast<int>(links.members.size()));
-  context->setTimeout(options_.timeout);
-  try {
-    context->connectFullMesh(group_store, device_);
-  } catch (const std::exception& error) {
-    throw PeerError(fmt::format("connecting the {} group from rank {} on failed: {}",
-                                group_name(group), index(links.members.front()), error.what()));
-  }
-  links.context = std::move(context);
-}
-
 void Transport::connect(const Mesh& mesh, Store* store) {
-  if (mesh.size() > 1) {
-    check(store != nullptr, "{} ranks have no store to meet in", mesh.size());
-    open_device();
-  }
   for (int g = 0; g < kGroups; ++g) {
-    const Group group = static_cast<Group>(g);
-    GroupLinks& links = groups_[at(group)];
-    links.members = mesh.members(group, rank_);
-    const auto own = std::ranges::find(links.members, rank_);
-    links.place = static_cast<std::int32_t>(own - links.members.begin());
-    if (links.members.size() > 1 && own != links.members.end()) connect_group(group, *store);
+    Members& group = groups_[static_cast<std::size_t>(g)];
+    group.members = mesh.members(static_cast<Group>(g), rank_);
+    const auto own = std::ranges::find(group.members, rank_);
+    group.place = static_cast<std::int32_t>(own - group.members.begin());
   }
+  if (mesh.size() < 2) return;
+  check(store != nullptr, "{} ranks have no store to meet in", mesh.size());
+  store_ = store;
+  listener_ = options_.one_host ? listen_on_host() : listen_on_network(options_.interface);
+  store_->set(address_key(rank_), listener_.address);
 }
 
-Transfer Transport::start(Transfer::Kind kind, Group group, std::int32_t member, std::uint64_t slot,
-                          std::span<std::byte> message) {
-  GroupLinks& links = groups_[at(group)];
-  const RankId peer = links.members.at(static_cast<std::size_t>(member));
-  check(links.context != nullptr, "group {} of rank {} has one member", group_name(group),
-        index(rank_));
-  auto buffer = links.context->createUnboundBuffer(message.data(), message.size());
+// Where the peers are that have not been called yet.
+void Transport::learn(std::span<const Link> links) {
+  std::vector<RankId> peers;
+  for (const Link& link : links)
+    if (!addresses_.contains(link.peer) && std::ranges::find(peers, link.peer) == peers.end())
+      peers.push_back(link.peer);
+  if (peers.empty()) return;
+  check(store_ != nullptr, "rank {} has not met the others", index(rank_));
+  std::vector<std::string> keys;
+  for (const RankId peer : peers) keys.push_back(address_key(peer));
   try {
-    if (kind == Transfer::Kind::send)
-      buffer->send(member, slot);
-    else
-      buffer->recv(member, slot);
-  } catch (const std::exception&) {
-    throw PeerError(fmt::format("rank {} closed the connection", index(peer)));
+    const auto values = wait_for(*store_, keys, options_.timeout);
+    for (std::size_t i = 0; i < peers.size(); ++i) addresses_[peers[i]] = values[i];
+  } catch (const StoreTimeout& timeout) {
+    std::vector<Link> absent;
+    for (std::size_t i = 0; i < peers.size(); ++i)
+      if (std::ranges::find(timeout.missing(), keys[i]) != timeout.missing().end())
+        absent.push_back({peers[i]});
+    missing(absent);
   }
-  return {std::move(buffer), kind, peer, options_.timeout};
 }
 
-Transfer Transport::send(Group group, std::int32_t member, std::uint64_t slot,
-                         std::span<const std::byte> message) {
-  // Gloo's buffers serve both ways, so they take memory that could be written.
-  return start(Transfer::Kind::send, group, member, slot,
-               {const_cast<std::byte*>(message.data()), message.size()});
+// Of two ranks the lower one calls, so none waits for the other's call before it has made its own.
+void Transport::open(std::span<const Link> links) {
+  std::vector<Link> open;
+  for (const Link& link : links)
+    if (link.peer != rank_ && !sockets_.contains(link)) open.push_back(link);
+  if (open.empty()) return;
+  learn(open);
+  const SteadyTime deadline = SteadyTime::clock::now() + options_.timeout;
+  for (const Link& link : open)
+    if (rank_ < link.peer && !sockets_.contains(link)) call(link, deadline);
+  const auto arrived = [&](const Link& link) { return sockets_.contains(link); };
+  while (!std::ranges::all_of(open, arrived)) {
+    answer(deadline);
+    if (SteadyTime::clock::now() < deadline) continue;
+    std::erase_if(open, arrived);
+    if (!open.empty()) missing(open);
+  }
 }
 
-Transfer Transport::receive(Group group, std::int32_t member, std::uint64_t slot,
-                            std::span<std::byte> message) {
-  return start(Transfer::Kind::receive, group, member, slot, message);
+void Transport::call(Link link, SteadyTime deadline) {
+  const std::string& address = addresses_[link.peer];
+  const Hello first = hello(address, rank_, link.channel);
+  try {
+    Socket socket = connect_to(address, deadline);
+    if (!write_whole(socket, &first, sizeof first, deadline))
+      throw PeerError(fmt::format("rank {} closed the connection", index(link.peer)));
+    sockets_.emplace(link, std::move(socket));
+  } catch (const std::system_error& error) {
+    if (error.code().value() == ETIMEDOUT) missing(std::span(&link, 1));
+    throw PeerError(fmt::format("rank {} cannot be reached at {}: {}", index(link.peer), address,
+                                std::generic_category().message(error.code().value())));
+  }
+}
+
+// Takes the next call, whether it is waited for now or later.
+void Transport::answer(SteadyTime deadline) {
+  constexpr std::chrono::seconds kLongestHello{5};  // a rank says it at once
+  std::optional<Socket> socket = accept_from(listener_, deadline);
+  Hello first;
+  const SteadyTime said = std::min(deadline, SteadyTime::clock::now() + kLongestHello);
+  if (!socket || !read_whole(*socket, &first, sizeof first, said)) return;
+  const Link link{RankId(first.rank), static_cast<std::uint8_t>(first.channel)};
+  const Hello expected = hello(listener_.address, link.peer, link.channel);
+  if (std::memcmp(&first, &expected, sizeof first) == 0) sockets_.emplace(link, std::move(*socket));
+}
+
+void Transport::missing(std::span<const Link> links) const {
+  std::vector<std::string> names;
+  for (const Link& link : links) {
+    const std::string name = fmt::format("rank {}", index(link.peer));
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  throw PeerError(fmt::format("{} did not connect within {:g} s", fmt::join(names, ", "),
+                              in_seconds(options_.timeout)));
+}
+
+std::vector<Link> Transport::links(Group group, std::uint8_t channel) const {
+  std::vector<Link> out;
+  for (const RankId member : members(group))
+    if (member != rank_) out.push_back({member, channel});
+  return out;
+}
+
+int Transport::socket(Link link) const {
+  const auto found = sockets_.find(link);
+  check(found != sockets_.end(), "rank {} has no channel {} to rank {}", index(rank_), link.channel,
+        index(link.peer));
+  return found->second.fd();
 }
 
 void Transport::close() {
-  for (GroupLinks& links : groups_)
-    if (links.context) links.context->closeConnections();
+  for (const auto& [link, socket] : sockets_) ::shutdown(socket.fd(), SHUT_RDWR);
 }
 
 }  // namespace trainyard

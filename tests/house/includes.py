@@ -17,7 +17,6 @@ ONLY_IN = {
     r"hiredis/.*": ("backends/common",),
     r"zlib\.h": ("tools",),
     r"Eigen/.*": ("backends/cpu", "tests/benchmarks"),
-    r"gloo/.*": ("backends/cpu",),
     r"(cuda|cublas|cudnn|nccl|nvtx|driver_types|vector_types).*": (
         "backends/cuda",
         "tests/cuda_on_host",
