@@ -60,11 +60,11 @@ bool Exchange::advance() {
   return moved;
 }
 
+// Sleeps as soon as there is nothing to move: ranks share processors, and looking again and again
+// keeps the one that is waited for from its own.
 // A peer that closes may have said before that its call is another one, so what has come is read
 // before a broken connection is an error.
 void Exchange::wait() {
-  // Looks for a moment before it sleeps: waking a thread takes about as long.
-  constexpr std::chrono::microseconds kMoment{5};
   const auto now = [] { return SteadyTime::clock::now(); };
   SteadyTime last = now();
   while (true) {
@@ -75,7 +75,7 @@ void Exchange::wait() {
       last = now();
     else if (broken_ != nullptr)
       throw PeerError(fmt::format("rank {} closed the connection", index(broken_->link.peer)));
-    else if (now() - last > kMoment)
+    else
       sleep(last + transport_.timeout());
   }
 }
