@@ -71,6 +71,33 @@ TEST(PlannerRegressions, ReplicatedGradientsAreSummedAfterTheyAreComputed) {
   EXPECT_GT(sums, 0);
 }
 
+// fairseq2#1374: an overflow on one rank left ranks with different loss scales. In fp16, clipped or
+// not, all ranks read a sum that has every rank's overflows in it.
+TEST(PlannerRegressions, AnOverflowOnOneRankIsReadByAll) {
+  for (const std::int32_t zero : {0, 1}) {
+    Job job = small_job(2, 2, 2);
+    job.training.precision = Precision::fp16;
+    job.training.clip = 0;
+    job.parallel.zero = zero;
+    for (const auto& program : plan(job).by_stage) {
+      std::vector<std::uint32_t> reads, sums;
+      for (std::uint32_t i = 0; i < program->code.size(); ++i) {
+        const Instr& instr = program->code[i];
+        if (instr.op == Op::host && static_cast<HostWork>(instr.what) == HostWork::read_scalar)
+          reads.push_back(i);
+        // With ZeRO-0 the data replicas have summed their gradients before.
+        if (instr.op == Op::all_reduce && instr.group == (zero > 0 ? Group::world : Group::model))
+          sums.push_back(i);
+      }
+      ASSERT_EQ(reads.size(), 1u);
+      ASSERT_EQ(sums.size(), 1u);
+      EXPECT_EQ(operands_of(*program, program->code[reads[0]])[0].buffer,
+                operands_of(*program, program->code[sums[0]])[0].buffer);
+      EXPECT_TRUE(HappensBefore(*program).ordered(sums[0], reads[0]));
+    }
+  }
+}
+
 // memory_use() crashed on a persistent buffer that no instruction uses.
 TEST(PlannerRegressions, UnusedPersistentBuffersAreCounted) {
   Program program;
