@@ -10,6 +10,8 @@ from tree import files, report
 HARD_LINES, SOFT_LINES, FUNCTION_LINES, PARAMETERS = 500, 300, 60, 5
 # A constructor's head that ends inside its list of initializers: `A(int a) : b_(a), c_`.
 INITIALIZER = re.compile(r"\)\s*:[^:].*[\w>]$", re.S)
+# What tests/cuda_on_host stands in for has the parameters that its library gave it.
+LIBRARY = re.compile(r"(cuda|cublas|cudnn|nccl)[A-Z]")
 ACCESS = re.compile(r"^\s*(?:(?:public|private|protected)\s*:\s*)*")
 TEMPLATE = re.compile(r"^template\s*<(?:[^<>]|<[^<>]*>)*>\s*")
 TYPE_OR_SCOPE = re.compile(r"\b(namespace|class|struct|enum|union)\b|\bextern\s*\"")
@@ -101,7 +103,7 @@ def problems(root="."):
             if last - first + 1 > FUNCTION_LINES:
                 found.append(f"{name}:{first}: {function} has {last - first + 1} lines, "
                              f"at most {FUNCTION_LINES}")
-            if parameters > PARAMETERS:
+            if parameters > PARAMETERS and not LIBRARY.match(function):
                 found.append(f"{name}:{first}: {function} has {parameters} parameters, "
                              f"at most {PARAMETERS}")
     return found
