@@ -29,6 +29,8 @@ std::uint16_t bf16_bits(double value) {
 }
 double from_bf16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
+}  // namespace
+
 Bytes stored(const Buffer& b, DType dtype, bool in_double) {
   const bool is_double = in_double && dtype != DType::int32 && dtype != DType::uint8;
   Bytes to(b.values.size() * (is_double ? 8 : static_cast<std::size_t>(size_of(dtype))));
@@ -66,6 +68,8 @@ void fetch(Buffer& b, const Bytes& from, DType dtype, bool in_double) {
       b.values[i] = static_cast<double>(get<_Float16>(from, i));
   }
 }
+
+namespace {
 
 struct Call {
   const KernelSpec& spec;

@@ -1,6 +1,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,10 @@ void run(const KernelSpec& spec, const std::vector<Buffer*>& operands,
 void run_stored(const KernelSpec& spec, const std::vector<Buffer*>& operands,
                 const KernelContext& context = {}, const std::vector<std::size_t>& wide = {},
                 Workers* workers = nullptr);
+
+// A buffer's elements as numbers of a type, and back.
+std::vector<std::byte> stored(const Buffer& buffer, DType dtype, bool in_double = false);
+void fetch(Buffer& buffer, const std::vector<std::byte>& from, DType dtype, bool in_double = false);
 
 KernelSpec spec_of(KernelKind kind, std::array<std::int64_t, 6> shape, std::uint8_t flag = 0,
                    double parameter = 0);

@@ -1,0 +1,86 @@
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "backends/common/kernel_call.h"
+#include "backends/cuda/kernels/step_scalars.h"
+
+namespace trainyard {
+
+class GemmPlans;
+
+// Device memory that is freed at the end. Throws CudaError when there is none left.
+class DeviceBytes {
+ public:
+  DeviceBytes() = default;
+  explicit DeviceBytes(std::size_t bytes);
+  ~DeviceBytes();
+  DeviceBytes(DeviceBytes&& other) noexcept : data_(other.data_), size_(other.size_) {
+    other.data_ = nullptr;
+  }
+  DeviceBytes& operator=(DeviceBytes&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  void* data() const { return data_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A run of elements of one tensor of a flat operand, or of none (tensor -1: padding), that one
+// block works on.
+struct Chunk {
+  std::int64_t first = 0;
+  std::int32_t elements = 0, tensor = -1;
+  bool in_gradient_norm = false, in_own_norm = false, decays = false;
+};
+
+// A flat operand's tensors in device memory.
+struct DeviceTensors {
+  DeviceBytes chunk_memory, tensor_memory;
+  const Chunk* chunks = nullptr;
+  std::int64_t chunk_count = 0;
+  // Of each tensor: its first chunk; one more entry for the end. Its flags are those of its chunks.
+  const std::int32_t* first_chunk = nullptr;
+  std::int64_t tensor_count = 0;
+};
+
+// What kernels of one stream need between launches. One for each stream that runs kernels: launches
+// share the scratch memory, in the stream's order.
+class CudaKernelState {
+ public:
+  // `scalars`: device memory, which the caller uploads before each step.
+  explicit CudaKernelState(const StepScalars* scalars);
+  ~CudaKernelState();
+
+  // Makes memory, tensor and tensor lists ready for a kernel that will be launched. Not while
+  // launches are under way. The context's list of tensors is known by its address afterwards.
+  void prepare(const KernelSpec& spec, const KernelContext& context);
+
+  const StepScalars* scalars() const { return scalars_; }
+  // At least `bytes` that the kernel just launched may write. Throws InternalError if no kernel
+  // that was prepared needs as much.
+  void* scratch(std::size_t bytes) const;
+  const DeviceTensors& tensors(const KernelContext& context, std::int64_t elements) const;
+  GemmPlans& gemm() { return *gemm_; }
+
+ private:
+  using TensorKey = std::tuple<const FlatTensor*, std::size_t, std::int64_t>;
+  const StepScalars* scalars_;
+  DeviceBytes scratch_;
+  std::map<TensorKey, DeviceTensors> tensors_;
+  std::unique_ptr<GemmPlans> gemm_;
+};
+
+}  // namespace trainyard
