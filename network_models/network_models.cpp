@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "network_models/closed_form.h"
 #include "network_models/flow/flow_model.h"
+#include "network_models/packet/packet_model.h"
 #include "network_models/simgrid/simgrid_model.h"
 
 namespace trainyard {
@@ -17,7 +18,16 @@ std::unique_ptr<NetworkModel> make_closed_form(const NetworkModelInfo& self, con
 }
 
 std::unique_ptr<NetworkModel> make_flow(const NetworkModelInfo&, const Job& job) {
+  if (job.network.congestion_control != "ideal")
+    throw ConfigError(fmt::format(
+        "network.congestion_control \"{}\": flows share links fairly at once; legal with "
+        "network.model \"flow\": \"ideal\"",
+        job.network.congestion_control));
   return std::make_unique<FlowModel>(job.cluster, job.network, job.placement(), job.seed);
+}
+
+std::unique_ptr<NetworkModel> make_packet(const NetworkModelInfo&, const Job& job) {
+  return std::make_unique<PacketModel>(job.cluster, job.network, job.placement(), job.seed);
 }
 
 std::unique_ptr<NetworkModel> make_simgrid(const NetworkModelInfo&, const Job& job) {
@@ -31,6 +41,8 @@ constexpr std::array kModels{
                      true, false, make_closed_form},
     NetworkModelInfo{"flow", "every flow on its ECMP path, links shared max-min fairly", true, true,
                      make_flow},
+    NetworkModelInfo{"packet", "every packet, queue and pause; at most 512 GPUs", true, true,
+                     make_packet},
     NetworkModelInfo{
         "simgrid",
         "the second opinion on `flow`, by SimGrid's engine: for tests and a few hundred "

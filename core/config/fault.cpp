@@ -123,9 +123,10 @@ std::string fault_problem(const Fault& fault, const Job& job) {
     return fmt::format("rank {} does not exist; legal: 0 to {}", fault.rank, job.gpus() - 1);
   if (fault.node >= job.cluster.nodes)
     return fmt::format("node {} does not exist; legal: 0 to {}", fault.node, job.cluster.nodes - 1);
-  if (fault.of_link() && job.network.model != "flow" && job.network.model != "simgrid")
-    return fmt::format("network.model \"{}\" has no link \"{}\"; legal: \"flow\"",
-                       job.network.model, printable(fault.link));
+  const std::string& model = job.network.model;
+  if (fault.of_link() && model != "flow" && model != "simgrid" && model != "packet")
+    return fmt::format("network.model \"{}\" has no link \"{}\"; legal: \"flow\", \"packet\"",
+                       model, printable(fault.link));
   return "";
 }
 

@@ -107,6 +107,9 @@ struct FabricProfile {
   bool polarised = false;         // all switches hash alike: a tier's choice settles the next one's
   double hop_latency_us = 0;      // per switch traversed beyond the first
   double base_latency_us = 0;     // NIC to NIC in one ToR, including host and PCIe
+  Bytes switch_buffer;            // shared by a switch's ports; 0: as its cards' rate asks for
+  double pfc_share = 0.125;       // of what is free there, until a port pauses its neighbour
+  bool pfc = true;                // without it, what finds no room is dropped
 };
 
 // How NCCL moves data. Latencies are microseconds as in its src/graph/tuning.cc, calibrated on

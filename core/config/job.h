@@ -104,6 +104,8 @@ struct Cluster {
 struct Network {
   std::string model = "analytic";
   std::int32_t qps_per_connection = 1;
+  std::string congestion_control = "ideal";  // of flow and packet
+  std::string dcqcn_parameters = "nvidia";
 };
 
 // Times that stand in for the kernel and collective models; NaN or empty = not given.

@@ -16,26 +16,26 @@ constexpr double kStepSeconds = 1e-6;
 
 // `paper`: the fluid model's own (CoNEXT 2016, table 1). `nvidia`: defaults of ConnectX cards
 // (DOCA, "DCQCN CC Parameters"), without its byte counter, whose unit is not published; thresholds
-// and step as HPCC's simulator scales them with the port, here for 25 Gb/s (simulation/run.py at
-// 9f4be2a). The packet is a maximal Ethernet payload.
+// and steps as HPCC's simulator scales them with the port, here for 25 Gb/s (simulation/run.py at
+// 9f4be2a). The packet is a maximal Ethernet payload. The fluid model has no hyper increase.
 constexpr double kNoBytes = 1e15;
 constexpr std::array kSets{
     DcqcnParameters{"paper", "as analysed and published, 40 Gb/s", 50, 55, 55, 10e6, 5, 1.0 / 256,
-                    40, 5e3, 200e3, 0.01, 1000},
+                    40, 0, false, 5e3, 200e3, 0.01, 1000, false},
     DcqcnParameters{"nvidia", "defaults of ConnectX cards, thresholds scaled with the port", 4, 1,
-                    300, kNoBytes, 1, 5.0 / 1024, 5, 100e3, 400e3, 0.2, 1000}};
+                    300, kNoBytes, 1, 5.0 / 1024, 5, 50, true, 100e3, 400e3, 0.2, 1000, true}};
 
 double packets_per_second(const DcqcnParameters& of, Bandwidth rate) {
   return rate.value / of.packet_bytes;
 }
 
-double probability(const DcqcnParameters& of, double queue_bytes) {
-  if (queue_bytes <= of.k_min_bytes) return 0;
-  if (queue_bytes > of.k_max_bytes) return 1;
-  return of.p_max * (queue_bytes - of.k_min_bytes) / (of.k_max_bytes - of.k_min_bytes);
-}
-
 }  // namespace
+
+double DcqcnParameters::mark_probability(double queue_bytes) const {
+  if (queue_bytes <= k_min_bytes) return 0;
+  if (queue_bytes > k_max_bytes) return 1;
+  return p_max * (queue_bytes - k_min_bytes) / (k_max_bytes - k_min_bytes);
+}
 
 std::span<const DcqcnParameters> dcqcn_parameters() { return kSets; }
 
@@ -44,9 +44,10 @@ DcqcnParameters dcqcn_parameters(std::string_view name, Bandwidth port) {
   for (const DcqcnParameters& each : kSets) {
     if (each.name == name) {
       DcqcnParameters out = each;
-      if (name == "paper") return out;
+      if (!out.scales) return out;
       const double scale = port.value * 8e-9 / 25;
       out.additive_mbps *= scale;
+      out.hyper_mbps *= scale;
       out.k_min_bytes *= scale;
       out.k_max_bytes *= scale;
       return out;
@@ -126,7 +127,7 @@ Bandwidth DcqcnFluid::rate(std::int32_t flow) const {
   return {flows_[flow].current * parameters_.packet_bytes};
 }
 
-double DcqcnFluid::mark_probability() const { return probability(parameters_, queue_bytes()); }
+double DcqcnFluid::mark_probability() const { return parameters_.mark_probability(queue_bytes()); }
 
 void DcqcnFluid::advance(Time span) {
   for (const Time end = now_ + span; now_ < end; now_ += kStep) step();

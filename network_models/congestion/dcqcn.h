@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -16,11 +17,18 @@ struct DcqcnParameters {
   double cut_interval_us, alpha_interval_us, increase_interval_us;
   double increase_bytes;
   double recovery_steps, gain;
-  double additive_mbps;
+  double additive_mbps, hyper_mbps;  // hyper: of steps after the first additive one; 0: as additive
+  // Cuts in a row come back to the rate before the first of them, not before the last.
+  bool keeps_target;
   // Switch: no mark below the one queue length, all marked above the other, a straight line
   // between.
   double k_min_bytes, k_max_bytes, p_max;
   double packet_bytes;
+  bool scales;  // thresholds and steps, given for 25 Gb/s, are in proportion to the port
+
+  // Receivers answer the first mark of every such slot: often enough for cuts and alpha.
+  double notify_interval_us() const { return std::min(cut_interval_us, alpha_interval_us); }
+  double mark_probability(double queue_bytes) const;
 };
 
 // The parameter sets there are.

@@ -35,13 +35,26 @@ const Sets kCluster{"model.layers=16",
                     "training.total_tokens=1e9",
                     "training.precision=bf16"};
 
+Sets with(Sets more) {
+  Sets all = kCluster;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+Sets with_packets(const std::string& control, Sets more = {}) {
+  Sets all = with({"parallel.tensor=1", "parallel.sequence=false", "parallel.pipeline=1",
+                   "parallel.data=16", "model.layers=2", "model.hidden=256", "model.heads=8",
+                   "model.ffn=1024", "model.vocab=4000", "batch.sequence_length=128",
+                   "cluster.fabric.nodes_per_tor=1", "cluster.fabric.tor_uplinks=2",
+                   "cluster.fabric.rails=1", "cluster.fabric.uplink_gbps=50",
+                   "cluster.fabric.switch_buffer=4MiB", "network.model=packet",
+                   "network.congestion_control=" + control});
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 // The jobs that keys are tried on; each adds to the first.
 const std::map<std::string, Sets>& bases() {
-  static const auto with = [](Sets more) {
-    Sets all = kCluster;
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
   static const std::map<std::string, Sets> kBases{
       {"cluster", with({})},
       {"overlap", with({"schedule.overlap=[\"tensor\",\"pipeline\",\"data\"]"})},
@@ -60,6 +73,9 @@ const std::map<std::string, Sets>& bases() {
       {"wide", with({"parallel.tensor=1", "parallel.sequence=false", "parallel.pipeline=1",
                      "parallel.data=64", "model.layers=2", "cluster.fabric.nodes_per_tor=2",
                      "cluster.fabric.tors_per_pod=16", "cluster.fabric.tor_uplinks=2"})},
+      {"packets", with_packets("none")},
+      {"marked packets", with_packets("dcqcn")},
+      {"dropped packets", with_packets("none", {"cluster.fabric.pfc=false"})},
       {"tiny",
        with({"model.hidden=256", "model.heads=8", "model.ffn=1024", "batch.sequence_length=128"})},
       {"tiny and wide",

@@ -4,6 +4,7 @@
 
 #include "core/random.h"
 #include "network_models/flow/flow_model.h"
+#include "network_models/packet/packet_model.h"
 
 namespace trainyard {
 namespace {
@@ -67,6 +68,28 @@ void Incast(benchmark::State& state) {
       benchmark::Counter(flows, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// Cards of 200 Gb/s that send 2 MB each to one half the cluster away: packets, and packets over a
+// link, that the packet model follows in a second.
+void Packets(benchmark::State& state) {
+  const auto gpus = static_cast<std::int32_t>(state.range(0));
+  std::int64_t hops = 0;
+  for (auto _ : state) {
+    PacketModel model(megascale(gpus), Network{"packet", 1, "dcqcn"}, Placement{8, {}}, 1);
+    std::vector<FlowEnd> ended;
+    for (std::int32_t i = 0; i < gpus; ++i)
+      model.start({RankId{i}, RankId{(i + gpus / 2) % gpus}, Bytes{2'000'000}}, Time{});
+    while (model.advance(kNever, ended) < kNever) {
+    }
+    if (ended.size() != static_cast<std::size_t>(gpus)) state.SkipWithError("flows were lost");
+    hops = model.ports().hops();
+  }
+  state.counters["packets/s"] =
+      benchmark::Counter(2000.0 * gpus, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["hops/s"] =
+      benchmark::Counter(static_cast<double>(hops), benchmark::Counter::kIsIterationInvariantRate);
+}
+
+BENCHMARK(Packets)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
 BENCHMARK(AllAtOnce)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
 BENCHMARK(OneAfterTheOther)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
 BENCHMARK(Incast)->Arg(128)->Arg(1024)->Unit(benchmark::kMillisecond);

@@ -75,6 +75,15 @@ std::vector<Row> fabric_rows() {
       row("cluster.fabric.base_latency_us", TRAINYARD_AT(cluster.fabric.base_latency_us),
           "latency from card to card below one ToR, hosts included")
           .within(0, 1e6),
+      row("cluster.fabric.switch_buffer", TRAINYARD_AT(cluster.fabric.switch_buffer),
+          "packet buffer of a switch, shared by its ports; 0: 16 MB for each 50 Gb/s of a card")
+          .within(0, 1e12),
+      row("cluster.fabric.pfc_share", TRAINYARD_AT(cluster.fabric.pfc_share),
+          "part of a switch's free buffer that packets from one port may fill until it pauses "
+          "its neighbour")
+          .within(0.001, 64),
+      row("cluster.fabric.pfc", TRAINYARD_AT(cluster.fabric.pfc),
+          "full switches pause their neighbours; without it they drop packets"),
   };
 }
 

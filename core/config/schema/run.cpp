@@ -91,8 +91,20 @@ std::vector<Row> run_rows() {
                     {"simgrid",
                      "the second opinion on flow, for tests and a few hundred GPUs: "
                      "12,288 random flows within 0.1 s took SimGrid 402 s, a local "
-                     "solver 0.06 s"}},
+                     "solver 0.06 s"},
+                    {"packet", "every packet, queue and pause, of small clusters"}},
                    "how bytes move between nodes"),
+      row_of_names("network.congestion_control", TRAINYARD_AT(network.congestion_control),
+                   {{"ideal", "rates are fair at once"},
+                    {"none", "cards send at line rate and switches pause them (PFC)"},
+                    {"dcqcn", "cards react to marks, as dcqcn_parameters says"},
+                    {"swift", "cards react to round trip times"},
+                    {"hybrid", "cards react to both, as MegaScale's"}},
+                   "how cards find their rates; of models flow and packet"),
+      row_of_names(
+          "network.dcqcn_parameters", TRAINYARD_AT(network.dcqcn_parameters),
+          {{"nvidia", "defaults of ConnectX cards"}, {"paper", "as published, for 40 Gb/s"}},
+          "constants of DCQCN in cards and switches"),
       row("network.qps_per_connection", TRAINYARD_AT(network.qps_per_connection),
           "queue pairs, hence paths, of one connection")
           .within(1, 128),

@@ -1,0 +1,232 @@
+#include "network_models/packet/packet_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "core/error.h"
+
+namespace trainyard {
+namespace {
+
+constexpr double kCard = 5e9;  // 40 Gb/s
+
+// `nodes` nodes of one GPU and one card below ToR switches of `below` nodes each, with one uplink.
+class PacketNetwork : public testing::Test {
+ protected:
+  PacketNetwork() {
+    cluster.node.gpus = cluster.node.nics = 1;
+    cluster.node.nic = {kCard};
+    cluster.node.nic_efficiency = 1;
+    cluster.fabric.rails = 1;
+    cluster.fabric.tors_per_pod = 2;
+    cluster.fabric.tor_uplinks = 1;
+    cluster.fabric.uplink = {kCard};
+    cluster.fabric.hop_latency_us = 1;
+    cluster.fabric.base_latency_us = 3;
+    network = {"packet", 1, "dcqcn", "paper"};
+  }
+  void build(int nodes, int below) {
+    cluster.nodes = nodes;
+    cluster.fabric.nodes_per_tor = below;
+    model = std::make_unique<PacketModel>(cluster, network, Placement{1, {}}, 1);
+  }
+  FlowId start(int source, int target, double bytes, Time at = {}) {
+    return model->start({RankId{source}, RankId{target}, Bytes{static_cast<std::int64_t>(bytes)}},
+                        at);
+  }
+  // When all flows have ended, in order.
+  std::vector<FlowEnd> drain() {
+    std::vector<FlowEnd> ended;
+    while (model->advance(kNever, ended) < kNever) {
+    }
+    return ended;
+  }
+  void go_to(Time at) {
+    std::vector<FlowEnd> ended;
+    while (model->advance(at, ended) < at) {
+    }
+  }
+  double received(FlowId flow) const {
+    return model->hosts().received(model->queue_pairs(flow)[0]);
+  }
+  // Mean rates of the flows from `from` to `to`, as parts of a card's.
+  std::vector<double> rates(const std::vector<FlowId>& flows, Time from, Time to) {
+    go_to(from);
+    std::vector<double> out;
+    for (const FlowId flow : flows) out.push_back(-received(flow));
+    go_to(to);
+    for (std::size_t i = 0; i < flows.size(); ++i)
+      out[i] = (out[i] + received(flows[i])) / to_seconds(to - from) / kCard;
+    return out;
+  }
+  std::int32_t link(const char* name) const { return static_cast<std::int32_t>(model->link(name)); }
+
+  Cluster cluster;
+  Network network;
+  std::unique_ptr<PacketModel> model;
+};
+
+// 10 packets of 1,000 bytes at 5 GB/s, 0.2 us each: the last is sent at 2 us, 0.2 us more at the
+// one switch, 3 us of latency. Over three switches 0.2 us more at each and 2 us of latency more.
+TEST_F(PacketNetwork, AloneAFlowTakesItsBytesAndItsPath) {
+  build(4, 2);
+  start(0, 1, 10e3);
+  EXPECT_EQ(drain().front().at.value, 5'200);
+  build(4, 2);
+  start(0, 2, 10e3);
+  EXPECT_EQ(drain().front().at.value, 2'000 + 3 * 200 + 5'000);
+}
+
+// CoNEXT 2016, equation 11: ten flows into 40 Gb/s rest at a queue of 122.6 KB and alpha 0.153.
+// The publication's claim for steady state: the port is used to 95 % and more.
+TEST_F(PacketNetwork, TenDcqcnFlowsRestWhereTheFluidModelDoes) {
+  build(11, 11);
+  std::vector<FlowId> flows;
+  for (int i = 1; i <= 10; ++i) flows.push_back(start(i, 0, 1e9));
+  const std::int32_t port = link("nic_in:0");
+  go_to(microseconds(70e3));
+  const double before = model->ports().counters(port).carried;
+  double queue = 0, alpha = 0;
+  constexpr int kSamples = 1000;
+  for (int i = 1; i <= kSamples; ++i) {
+    const Time at = microseconds(70e3 + 30 * i);
+    go_to(at);
+    queue += model->ports().queue_bytes(port) / kSamples;
+    for (const FlowId flow : flows)
+      alpha += model->hosts().control(model->queue_pairs(flow)[0]).alpha(at) / kSamples / 10;
+  }
+  EXPECT_NEAR(queue, 122.6e3, 0.15 * 122.6e3);
+  EXPECT_NEAR(alpha, 0.153, 0.15 * 0.153);
+  EXPECT_GT(model->ports().counters(port).carried - before, 0.95 * 30e-3 * kCard);
+  EXPECT_EQ(model->ports().drops(), 0);
+}
+
+// The authors' simulation (ECN or Delay, figures of ns-3): two flows have 20 Gb/s each; a third
+// joins and all have 13 Gb/s.
+TEST_F(PacketNetwork, AThirdDcqcnFlowGetsItsThird) {
+  build(4, 4);
+  std::vector<FlowId> flows{start(1, 0, 1e9), start(2, 0, 1e9)};
+  for (const double rate : rates(flows, microseconds(30e3), microseconds(50e3)))
+    EXPECT_NEAR(rate, 1 / 2., 0.15 / 2);
+  flows.push_back(start(3, 0, 1e9, microseconds(50e3)));
+  for (const double rate : rates(flows, microseconds(100e3), microseconds(140e3)))
+    EXPECT_NEAR(rate, 1 / 3., 0.15 / 3);
+}
+
+// Node 0 and node 1 below one switch, and one uplink to the other's: node 0 sends to node 2, where
+// three neighbours send too; node 1 to node 6, which hears nobody else. Pauses share node 2's port
+// out over the ports that its packets come by, a quarter each; the uplink is a queue in order, so
+// the victim is no faster than the flow it waits behind: 10 Gb/s of the 30 that are free.
+TEST_F(PacketNetwork, PausesAloneMakeAVictimOfTheFlowBehind) {
+  network.congestion_control = "none";
+  cluster.fabric.switch_buffer = Bytes{2'000'000};
+  build(12, 6);
+  std::vector<FlowId> flows{start(0, 6, 1e9), start(1, 10, 1e9)};
+  for (int i = 7; i < 10; ++i) flows.push_back(start(i, 6, 1e9));
+  const auto paused = rates(flows, microseconds(2e3), microseconds(6e3));
+  for (const double rate : paused) EXPECT_NEAR(rate, 0.25, 0.02);
+  EXPECT_GT(model->ports().counters(link("tor_up:0:0")).pauses, 10);
+  EXPECT_EQ(model->ports().drops(), 0);
+}
+
+// The same with DCQCN: once rates have settled nobody pauses anybody and the victim is free.
+TEST_F(PacketNetwork, CongestionControlFreesTheVictim) {
+  cluster.fabric.switch_buffer = Bytes{2'000'000};
+  build(12, 6);
+  std::vector<FlowId> flows{start(0, 6, 1e9), start(1, 10, 1e9)};
+  for (int i = 7; i < 10; ++i) flows.push_back(start(i, 6, 1e9));
+  const auto settled = rates(flows, microseconds(40e3), microseconds(60e3));
+  EXPECT_GT(settled[1], 0.6);
+  EXPECT_GT(settled[0] + settled[2] + settled[3] + settled[4], 0.95);
+}
+
+// Without pauses a full buffer drops; what is lost is sent again, until all has arrived.
+TEST_F(PacketNetwork, WithoutPausesWhatIsDroppedIsSentAgain) {
+  cluster.fabric.pfc = false;
+  cluster.fabric.switch_buffer = Bytes{200'000};
+  network.congestion_control = "none";
+  build(4, 4);
+  for (int i = 1; i < 4; ++i) start(i, 0, 2e6);
+  const auto ended = drain();
+  EXPECT_EQ(ended.size(), 3U);
+  EXPECT_GT(model->ports().drops(), 0);
+  EXPECT_GE(model->hosts().sent_again(), model->ports().drops());
+  EXPECT_GE(ended.back().at, seconds(3 * 2e6 / kCard));
+}
+
+// What was on a cable that goes down is lost. Nobody says so: the card sends again after its
+// time-out, 4.096 us * 2^20.
+TEST_F(PacketNetwork, WhatADeadCableLosesIsSentAgainAfterTheTimeOut) {
+  build(4, 2);
+  start(0, 2, 1e6);  // 200 us
+  go_to(microseconds(100));
+  model->set_capacity(model->link("tor_up:0:0"), 0, microseconds(100));
+  go_to(microseconds(150));
+  model->set_capacity(model->link("tor_up:0:0"), 1, microseconds(150));
+  const auto ended = drain();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_GT(ended[0].at, microseconds(100));
+  EXPECT_LT(ended[0].at, seconds(4.4));
+  EXPECT_GT(model->hosts().sent_again(), 100);
+}
+
+TEST_F(PacketNetwork, TheSameSeedGivesTheSameEnds) {
+  std::vector<std::int64_t> first;
+  for (int run = 0; run < 2; ++run) {
+    build(8, 4);
+    for (int i = 0; i < 8; ++i) start(i, (i * 3 + 5) % 8, 1e6 + 1e4 * i);
+    std::vector<std::int64_t> ends;
+    for (const FlowEnd& end : drain()) ends.push_back(end.at.value);
+    if (run == 0) first = ends;
+    EXPECT_EQ(ends, first);
+    EXPECT_EQ(ends.size(), 8U);
+  }
+}
+
+TEST_F(PacketNetwork, IsForSmallClustersWithAProtocol) {
+  const auto refusal = [&](int nodes) {
+    try {
+      build(nodes, 32);
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(refusal(513).find("at most 512"), std::string::npos);
+  network.congestion_control = "ideal";
+  EXPECT_NE(refusal(4).find("need a protocol"), std::string::npos);
+  network.congestion_control = "magic";
+  EXPECT_NE(refusal(4).find("valid: ideal, none, dcqcn"), std::string::npos);
+  network.congestion_control = "dcqcn";
+  cluster.fabric.switch_buffer = Bytes{1000};
+  EXPECT_NE(refusal(4).find("headroom"), std::string::npos);
+}
+
+TEST(PacketEvents, ComeInOrderOfTimeAndThenOfArrival) {
+  EventQueue queue;
+  std::int64_t now = 0, popped = 0, last_order = -1;
+  std::uint64_t random = 1;
+  for (int i = 0; i < 200'000; ++i) {
+    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+    const std::int64_t ahead = (random >> 40) << (random >> 33 & 7);  // some far beyond the wheel
+    if (queue.empty() || (random >> 20 & 1) != 0) {
+      queue.push({now + ahead / 1000 * 1000});
+      continue;
+    }
+    const PacketEvent event = queue.front();
+    queue.pop();
+    ASSERT_GE(event.at, now);
+    if (event.at == now && popped > 0) {
+      ASSERT_GT(event.order, last_order);
+    }
+    now = event.at;
+    last_order = event.order;
+    ++popped;
+  }
+  EXPECT_GT(popped, 90'000);
+}
+
+}  // namespace
+}  // namespace trainyard
