@@ -18,11 +18,6 @@ std::unique_ptr<NetworkModel> make_closed_form(const NetworkModelInfo& self, con
 }
 
 std::unique_ptr<NetworkModel> make_flow(const NetworkModelInfo&, const Job& job) {
-  if (job.network.congestion_control != "ideal")
-    throw ConfigError(fmt::format(
-        "network.congestion_control \"{}\": flows share links fairly at once; legal with "
-        "network.model \"flow\": \"ideal\"",
-        job.network.congestion_control));
   return std::make_unique<FlowModel>(job.cluster, job.network, job.placement(), job.seed);
 }
 

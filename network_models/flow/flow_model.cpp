@@ -43,7 +43,14 @@ FlowModel::FlowModel(const Cluster& cluster, const Network& network, const Place
       placement_(placement),
       queue_pairs_(static_cast<std::uint32_t>(network.qps_per_connection)),
       rates_(capacities(fabric_)),
-      carried_(static_cast<std::size_t>(fabric_.links())) {}
+      carried_(static_cast<std::size_t>(fabric_.links())) {
+  const ControlParameters control = control_parameters(cluster, network);
+  if (control.control == Control::ideal) return;
+  dynamics_ =
+      std::make_unique<Dynamics>(fabric_, rates_, control, switch_buffers(cluster, control), seed);
+  dynamics_->set_upstream(
+      [this](std::int32_t flow, std::int32_t link, auto& out) { upstream(flow, link, out); });
+}
 
 FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
   go_to(now);
@@ -72,10 +79,8 @@ void FlowModel::send(std::int32_t slot) {
   std::vector<MaxMin::Use> uses;
   for (const Flow& flow : transfer.flows) {
     check(flow.bytes == transfer.flows.front().bytes, "flows in step have equal sizes");
-    QueuePair pair{static_cast<std::int32_t>(placement_.slot(flow.source)),
-                   static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash};
-    for (; pair.number < queue_pairs_; ++pair.number) {
-      const Path path = router_.path(pair);
+    for (std::uint32_t number = 0; number < queue_pairs_; ++number) {
+      const Path path = this->path(flow, number);
       transfer.latency = std::max(transfer.latency, fabric_.latency(path.switches));
       for (const LinkId link : path.span()) uses.push_back({static_cast<std::int32_t>(link)});
     }
@@ -85,6 +90,8 @@ void FlowModel::send(std::int32_t slot) {
   transfer.flow = rates_.add(merged(std::move(uses)));
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
   slot_of_flow_[transfer.flow] = slot;
+  if (dynamics_ && transfer.latency.value > 0)
+    dynamics_->add(transfer.flow, transfer.latency, now_);
   count_carried(transfer, 1);
 }
 
@@ -118,7 +125,7 @@ void FlowModel::route_around(LinkId link, bool down, Time now) {
     count_carried(transfer, -1);
     transfer.rate = 0;
     due_.erase(slot);
-    rates_.remove(std::exchange(transfer.flow, -1));
+    forget(std::exchange(transfer.flow, -1));
     send(slot);
   }
 }
@@ -137,7 +144,7 @@ void FlowModel::cancel(FlowId flow, Time now) {
     settle();
     count_sent(transfers_[at]);
     count_carried(transfers_[at], -1);
-    rates_.remove(transfers_[at].flow);
+    forget(transfers_[at].flow);
   }
   release(at);
 }
@@ -154,8 +161,9 @@ void FlowModel::go_to(Time now) {
   check(now >= now_, "the network is at {} ns, past {} ns", now_.value, now.value);
   if (now == now_) return;
   settle();
-  while (!due_.empty() && due_.due() < now) {
-    now_ = due_.due();
+  while (next() < now) {
+    now_ = next();
+    if (react()) continue;
     check(transfers_[due_.item()].flow >= 0, "a flow ended at {} ns, which nobody has heard of",
           now_.value);
     finish_sending(due_.item());
@@ -166,20 +174,26 @@ void FlowModel::go_to(Time now) {
 
 // Brings the rates, and when each flow will have sent all, up to date.
 void FlowModel::settle() {
-  for (const std::int32_t flow : rates_.solve()) {
-    ++solved_;
-    const std::int32_t slot = slot_of_flow_[flow];
-    Transfer& transfer = transfers_[slot];
-    count_sent(transfer);
-    transfer.rate = rates_.rate(flow);
-    const double ns = transfer.left / transfer.rate * 1e9;
-    // Ends are rounded up to whole nanoseconds; one that lies on a nanosecond but for rounding
-    // stays there.
-    if (ns < static_cast<double>(kNever.value / 2))
-      due_.set(slot, now_ + nanoseconds(std::llround(std::ceil(ns - 1e-3))), transfer.order);
-    else
-      due_.erase(slot);
-  }
+  std::span<const std::int32_t> changed;
+  do {
+    changed = rates_.solve();
+    for (const std::int32_t flow : changed) set_end(flow);
+  } while (dynamics_ && dynamics_->look(changed, now_));
+}
+
+void FlowModel::set_end(std::int32_t flow) {
+  ++solved_;
+  const std::int32_t slot = slot_of_flow_[flow];
+  Transfer& transfer = transfers_[slot];
+  count_sent(transfer);
+  transfer.rate = rates_.rate(flow);
+  const double ns = transfer.left / transfer.rate * 1e9;
+  // Ends are rounded up to whole nanoseconds; one that lies on a nanosecond but for rounding
+  // stays there.
+  if (ns < static_cast<double>(kNever.value / 2))
+    due_.set(slot, now_ + nanoseconds(std::llround(std::ceil(ns - 1e-3))), transfer.order);
+  else
+    due_.erase(slot);
 }
 
 void FlowModel::count_sent(Transfer& transfer) const {
@@ -190,7 +204,7 @@ void FlowModel::count_sent(Transfer& transfer) const {
 
 void FlowModel::finish_sending(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
-  rates_.remove(std::exchange(transfer.flow, -1));
+  forget(std::exchange(transfer.flow, -1));
   transfer.flows.clear();
   if (transfer.latency.value > 0) {
     const double card =
@@ -211,12 +225,13 @@ Time FlowModel::advance(Time limit, std::vector<FlowEnd>& ended) {
   const std::size_t before = ended.size();
   for (;;) {
     settle();
-    if (due_.empty() || due_.due() > limit) {
+    if (next() > limit || (due_.empty() && limit == kNever)) {
       // Nothing more will happen by itself: the clock stays where it can be set from.
       if (limit < kNever) now_ = std::max(now_, limit);
       return limit;
     }
-    now_ = due_.due();
+    now_ = next();
+    if (react()) continue;
     while (!due_.empty() && due_.due() == now_) {
       const std::int32_t slot = due_.item();
       if (transfers_[slot].flow >= 0) {

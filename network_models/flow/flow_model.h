@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "network_models/fabric/fabric.h"
 #include "network_models/fabric/router.h"
 #include "network_models/flow/due_queue.h"
+#include "network_models/flow/dynamics.h"
 #include "network_models/flow/max_min.h"
 #include "network_models/network_model.h"
 
@@ -41,6 +43,9 @@ class FlowModel : public NetworkModel {
   Bandwidth load(LinkId link);
   // Queue pairs that cross a link now.
   double queue_pairs(LinkId link) const;
+  // What congestion control does; null where it is ideal.
+  const Dynamics* dynamics() const { return dynamics_.get(); }
+  std::int32_t solver_flow(FlowId flow) const { return transfers_[slot(flow)].flow; }
   std::int64_t solved_flows() const { return solved_; }  // rates that changed, all in all
 
  private:
@@ -57,17 +62,24 @@ class FlowModel : public NetworkModel {
   std::int32_t slot(FlowId flow) const;
   void go_to(Time now);
   void settle();
+  void set_end(std::int32_t flow);
   void count_carried(const Transfer& transfer, double sign);
   void count_sent(Transfer& transfer) const;
   void finish_sending(std::int32_t slot);
   void release(std::int32_t slot);
   void send(std::int32_t slot);
+  void forget(std::int32_t flow);
+  Path path(const Flow& flow, std::uint32_t number) const;
+  Time next() const;
+  bool react();
+  void upstream(std::int32_t flow, std::int32_t link, std::vector<std::int32_t>& out) const;
 
   Fabric fabric_;
   Router router_;
   Placement placement_;
   std::uint32_t queue_pairs_;
   MaxMin rates_;
+  std::unique_ptr<Dynamics> dynamics_;
   DueQueue due_;
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_

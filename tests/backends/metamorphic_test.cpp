@@ -74,6 +74,7 @@ const std::map<std::string, Sets>& bases() {
                      "parallel.data=64", "model.layers=2", "cluster.fabric.nodes_per_tor=2",
                      "cluster.fabric.tors_per_pod=16", "cluster.fabric.tor_uplinks=2"})},
       {"packets", with_packets("none")},
+      {"flows", with_packets("ideal", {"network.model=flow"})},
       {"marked packets", with_packets("dcqcn")},
       {"dropped packets", with_packets("none", {"cluster.fabric.pfc=false"})},
       {"tiny",

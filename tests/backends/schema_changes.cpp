@@ -90,6 +90,7 @@ std::vector<Change> job_changes() {
       {"wide", "network.model=ideal", Effect::faster},
       {"wide", "network.model=flow", Effect::differs},
       {"wide", "network.model=packet", Effect::refused},
+      {"flows", "network.congestion_control=dcqcn", Effect::slower},
       {"packets", "network.congestion_control=dcqcn", Effect::slower},
       {"marked packets", "network.dcqcn_parameters=paper", Effect::differs},
       {"wide", "network.qps_per_connection=16", Effect::faster},

@@ -10,19 +10,19 @@
 namespace trainyard {
 namespace {
 
-constexpr double kCard = 5e9;  // 40 Gb/s
+constexpr double k40G = 5e9;  // 40 Gb/s
 
 // `nodes` nodes of one GPU and one card below ToR switches of `below` nodes each, with one uplink.
 class PacketNetwork : public testing::Test {
  protected:
   PacketNetwork() {
     cluster.node.gpus = cluster.node.nics = 1;
-    cluster.node.nic = {kCard};
+    cluster.node.nic = {k40G};
     cluster.node.nic_efficiency = 1;
     cluster.fabric.rails = 1;
     cluster.fabric.tors_per_pod = 2;
     cluster.fabric.tor_uplinks = 1;
-    cluster.fabric.uplink = {kCard};
+    cluster.fabric.uplink = {k40G};
     cluster.fabric.hop_latency_us = 1;
     cluster.fabric.base_latency_us = 3;
     network = {"packet", 1, "dcqcn", "paper"};
@@ -58,7 +58,7 @@ class PacketNetwork : public testing::Test {
     for (const FlowId flow : flows) out.push_back(-received(flow));
     go_to(to);
     for (std::size_t i = 0; i < flows.size(); ++i)
-      out[i] = (out[i] + received(flows[i])) / to_seconds(to - from) / kCard;
+      out[i] = (out[i] + received(flows[i])) / to_seconds(to - from) / k40G;
     return out;
   }
   std::int32_t link(const char* name) const { return static_cast<std::int32_t>(model->link(name)); }
@@ -99,7 +99,7 @@ TEST_F(PacketNetwork, TenDcqcnFlowsRestWhereTheFluidModelDoes) {
   }
   EXPECT_NEAR(queue, 122.6e3, 0.15 * 122.6e3);
   EXPECT_NEAR(alpha, 0.153, 0.15 * 0.153);
-  EXPECT_GT(model->ports().counters(port).carried - before, 0.95 * 30e-3 * kCard);
+  EXPECT_GT(model->ports().counters(port).carried - before, 0.95 * 30e-3 * k40G);
   EXPECT_EQ(model->ports().drops(), 0);
 }
 
@@ -153,7 +153,7 @@ TEST_F(PacketNetwork, WithoutPausesWhatIsDroppedIsSentAgain) {
   EXPECT_EQ(ended.size(), 3U);
   EXPECT_GT(model->ports().drops(), 0);
   EXPECT_GE(model->hosts().sent_again(), model->ports().drops());
-  EXPECT_GE(ended.back().at, seconds(3 * 2e6 / kCard));
+  EXPECT_GE(ended.back().at, seconds(3 * 2e6 / k40G));
 }
 
 // What was on a cable that goes down is lost. Nobody says so: the card sends again after its
