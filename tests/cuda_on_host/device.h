@@ -43,6 +43,31 @@ T from_word(std::uint64_t word) {
   std::memcpy(&value, &word, sizeof(T));
   return value;
 }
+// sums += a b of a warp's tiles, whose fragments mma.m16n8k16 has (PTX ISA, 9.7.14.5.8). `convert`
+// makes a number of an element's bits.
+template <class Convert>
+void multiply_tiles(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                    Convert convert, const Where& where = Where::current()) {
+  const std::uint32_t g = lane() / 4, t = lane() % 4;
+  const auto number = [&](std::uint64_t words, std::uint32_t element) {
+    return convert(static_cast<std::uint16_t>(words >> (16 * element)));
+  };
+  float left[2][16], right[2][16];  // rows g and g + 8; columns 2t and 2t + 1
+  for (std::uint32_t half = 0; half < 2; ++half) {
+    const std::uint64_t* const words =
+        exchange(0xffffffffU, std::uint64_t{a[2 * half + 1]} << 32 | a[2 * half], where);
+    for (std::uint32_t k = 0; k < 8; ++k)
+      for (std::uint32_t row = 0; row < 2; ++row)
+        left[row][8 * half + k] = number(words[4 * g + k / 2], 2 * row + k % 2);
+  }
+  const std::uint64_t* const words = exchange(0xffffffffU, std::uint64_t{b[1]} << 32 | b[0], where);
+  for (std::uint32_t k = 0; k < 16; ++k)
+    for (std::uint32_t column = 0; column < 2; ++column)
+      right[column][k] = number(words[4 * (2 * t + column) + k % 8 / 2], k / 8 * 2 + k % 2);
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 16; ++k) sums[i] += left[i / 2][k] * right[i % 2][k];
+}
+
 template <class T>
 T of_lane(unsigned mask, T value, std::uint32_t from, const Where& where) {
   return from_word<T>(exchange(mask, to_word(value), where)[from % 32]);

@@ -1,3 +1,4 @@
+#include "backends/cuda/kernels/attention_mma.h"
 #include "backends/cuda/kernels/attention_tiles.cuh"
 #include "backends/cuda/kernels/bodies.h"
 
@@ -83,6 +84,8 @@ void attention_forward(const CudaLaunch& launch) {
     using T = decltype(type);
     const auto g = attention_arguments<T>(launch);
     expect(launch, g.h.dim <= kMostDim, "has heads of more than 256 elements");
+    if constexpr (!std::is_same_v<T, float>)
+      if (suits_tensor_cores(g)) return attention_forward_mma(launch);
     Place place = attention_place(launch, g.h, g.h.heads, kTile);
     place.shared_bytes = (3 * tile_words(g.h.dim) + kSquareWords) * sizeof(float);
     run_on(place, attention_tiles<T>, g);

@@ -79,4 +79,37 @@ inline Place attention_place(const CudaLaunch& launch, const HeadLayout& h, std:
           dim3(kThreads), launch.stream, 0};
 }
 
+// The tensor-core kernels (attention_mma.cu, attention_mma_backward.cu) take heads of up to 128 in
+// bf16 and fp16 whose rows begin on 16 bytes; the others, any up to 256.
+template <class T>
+bool suits_tensor_cores(const AttentionArguments<T>& g) {
+  return !std::is_same_v<T, float> && g.packed && g.h.dim <= 128;
+}
+
+// Rows of one head of one sequence; backward: dout and the gradients too.
+template <class T>
+struct HeadViews {
+  View<const T> query, key, value, dout;
+  View<T> out, dquery, dkey, dvalue;
+
+  __device__ HeadViews(const AttentionArguments<T>& g, std::int64_t batch, std::int64_t head,
+                       std::int64_t kv) {
+    const HeadLayout& h = g.h;
+    const std::int64_t row = batch * h.sequence, d = h.dim;
+    const std::int64_t k = (h.heads + kv) * d, v = (h.heads + h.kv_heads + kv) * d;
+    const auto head_of = [&](const auto& all, std::int64_t column) {
+      using V = std::remove_cv_t<std::remove_reference_t<decltype(all)>>;
+      return V{all.data + row * all.stride + column, h.sequence, d, all.stride};
+    };
+    query = head_of(g.qkv, head * d);
+    key = head_of(g.qkv, k);
+    value = head_of(g.qkv, v);
+    dout = head_of(g.dout, head * d);
+    out = head_of(g.out, head * d);
+    dquery = head_of(g.dqkv, head * d);
+    dkey = head_of(g.dqkv, k);
+    dvalue = head_of(g.dqkv, v);
+  }
+};
+
 }  // namespace trainyard::cuda_kernels

@@ -1,3 +1,4 @@
+#include "backends/cuda/kernels/attention_mma.h"
 #include "backends/cuda/kernels/attention_tiles.cuh"
 #include "backends/cuda/kernels/bodies.h"
 
@@ -137,6 +138,8 @@ void attention_backward(const CudaLaunch& launch) {
     const HeadLayout& h = g.h;
     expect(launch, h.dim <= kMostDim, "has heads of more than 256 elements");
     run_on(warps_for(launch, h.batch * h.sequence * h.heads), attention_deltas<T>, g);
+    if constexpr (!std::is_same_v<T, float>)
+      if (suits_tensor_cores(g)) return attention_backward_mma(launch);
     const std::size_t shared = (4 * tile_words(h.dim) + 2 * kSquareWords) * sizeof(float);
     Place queries = attention_place(launch, h, h.heads, kTile);
     Place keys = attention_place(launch, h, h.kv_heads, kTile);

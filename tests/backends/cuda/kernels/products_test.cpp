@@ -114,8 +114,19 @@ TEST(CudaAttention, EqualsTheCpus) {
       expect_same_attention(t, h, 0);
 }
 
+// More than one tile of queries and of keys, both widths of the tensor-core kernels, heads that
+// fill them and that do not.
+TEST(CudaAttention, TilesPassByOnTensorCores) {
+  for (const DType t : {DType::bf16, DType::fp16})
+    for (const Heads& h :
+         {Heads{1, 1, 1, 64, 64, 0}, Heads{1, 2, 1, 130, 64, 0}, Heads{1, 1, 1, 150, 48, 40},
+          Heads{1, 1, 1, 129, 128, 70}, Heads{1, 2, 1, 70, 80, 0}})
+      expect_same_attention(t, h, 0);
+}
+
 TEST(CudaAttention, DropsTheCpusWeights) {
   for (const DType t : kStored) expect_same_attention(t, {2, 4, 2, 37, 16, 20}, 0.3);
+  expect_same_attention(DType::bf16, {1, 2, 1, 37, 5, 20}, 0.3);
 }
 
 TEST(CudaAttention, HeadsMayHave256Elements) {
