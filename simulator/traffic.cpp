@@ -34,15 +34,17 @@ void Traffic::happen(const LinkEvent& event) {
   if (event.known_down) network_->route_around(event.link, *event.known_down, now);
 }
 
+// A gang goes on when a transfer has landed on all its lanes, those it landed on early included:
+// what they would have sent before the network's present leaves at the present.
 void Traffic::add(const Departure& departure) {
-  waiting_.push({departure.at, added_++, departure, nullptr, kNone});
+  waiting_.push({std::max(departure.at, reached_), added_++, departure, nullptr, kNone});
 }
 
 void Traffic::add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
                         std::span<const std::int64_t> ready) {
   for (std::size_t lane = 0; lane < ready.size(); ++lane) {
     const Departure departure{ready[lane], 0, stage, static_cast<std::int32_t>(lane), kNone};
-    waiting_.push({ready[lane], added_++, departure, &op, crossing});
+    waiting_.push({std::max(ready[lane], reached_), added_++, departure, &op, crossing});
   }
 }
 
@@ -105,7 +107,8 @@ bool Traffic::advance(std::vector<Landing>& landed) {
     const bool event = !idle && !events_.empty() && events_.back().at <= next;
     if (event) next = events_.back().at;
     ended_.clear();
-    network_->advance(nanoseconds(next), ended_);
+    const Time reached = network_->advance(nanoseconds(next), ended_);
+    if (reached < kNever) reached_ = reached.value;
     for (const FlowEnd& end : ended_) {
       const auto found = moving_of_.find(index(end.flow));
       Moving& moving = moving_[found->second];

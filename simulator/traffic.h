@@ -74,8 +74,8 @@ class Traffic {
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::int64_t, std::uint32_t> moving_of_;  // by flow
   std::vector<FlowEnd> ended_;
-  std::vector<LinkEvent> events_;  // latest first
-  std::int64_t added_ = 0;
+  std::vector<LinkEvent> events_;         // latest first
+  std::int64_t added_ = 0, reached_ = 0;  // reached: the network's present, ns
 };
 
 }  // namespace trainyard
