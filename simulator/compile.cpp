@@ -126,6 +126,7 @@ class Compiler {
     double peak = std::max(gpu.peak_fp32.value, gpu.peak_tf32.value);
     if (kernel.dtype == DType::bf16) peak = gpu.peak_bf16.value;
     if (kernel.dtype == DType::fp16) peak = gpu.peak_fp16.value;
+    if (multiplies_in_fp8(kernel, inputs_.job.software)) peak *= gpu.gemm.fp8_speedup;
     return peak > 0 ? seconds(kernel.flops / peak) : Time{};
   }
 

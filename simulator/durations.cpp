@@ -68,9 +68,10 @@ class Pricing {
  public:
   Pricing(const Job& job, const Program& program, const Costs& costs, const CostScale& scale)
       : job_(job), program_(program), scale_(scale) {
+    const std::int64_t idle = microseconds(job.software.launch_blocking_us * scale.launch).value;
     for (const KernelSpec& kernel : program.kernels)
       kernels_.push_back(
-          scaled(costs.kernel(kernel), kernel_scale(scale, kernel_info(kernel.kind).cost)));
+          idle + scaled(costs.kernel(kernel), kernel_scale(scale, kernel_info(kernel.kind).cost)));
     for (const Pass& pass : program.passes)
       passes_.emplace_back(measured_pass(job, program.stage, pass));
   }

@@ -1,8 +1,11 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "simulator/timing.h"
 
 namespace trainyard {
@@ -26,7 +29,9 @@ constexpr std::array<std::int64_t, 8> kSplits{1, 2, 3, 4, 6, 8, 12, 16};
 constexpr std::int64_t kDepthStep = 32;         // a tile's inner loop takes 32 of k at once
 constexpr std::int64_t kLeastSplitDepth = 256;  // a split keeps at least this much of k
 constexpr double kSplitBytes = 8;               // write and read of an fp32 partial sum
-constexpr double kSplitBandwidth = 2.5;         // of HBM: partial sums stay in L2
+// sgemm of 512 and more reaches 15.8 of A100's 19.5 TFLOPS (NeuSight, median of 105).
+constexpr double kCudaCoreFraction = 0.81;
+constexpr double kSplitBandwidth = 2.5;  // of HBM: partial sums stay in L2
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -78,24 +83,65 @@ double kind_factor(const KernelSpec& kernel, const GpuProfile::Gemm& fit) {
 
 }  // namespace
 
+bool multiplies_in_fp8(const KernelSpec& kernel, const Software& software) {
+  const bool product = kernel.kind == KernelKind::gemm_forward ||
+                       kernel.kind == KernelKind::gemm_input_grad ||
+                       kernel.kind == KernelKind::gemm_weight_grad;
+  return software.fp8_linear && product && (kernel.flag & kGemmTransposed) == 0;
+}
+
+// An input becomes FP8 in one pass that also leaves the transpose that the weight gradient needs:
+// 2 bytes read, 1 + 1 written an element. Weights are cast once a step, which is not counted.
+double KernelTimer::cast_us(const KernelSpec& kernel) const {
+  if (software_.fused_casts || kernel.kind == KernelKind::gemm_weight_grad) return 0;
+  const double elements =
+      static_cast<double>(kernel.shape[0]) * static_cast<double>(kernel.shape[2]);
+  return gpu_.memory_bound.t0_us +
+         4 * elements / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_));
+}
+
+// Where the product does not add to the sum itself, a kernel reads its result and updates the sum:
+// in fp32 for bf16, in fp16 for fp16 (Megatron-LM before gradient_accumulation_fusion, 2022).
+double KernelTimer::gradient_sum_us(const KernelSpec& kernel) const {
+  if (software_.fused_gradient_sum || kernel.kind != KernelKind::gemm_weight_grad) return 0;
+  const double elements =
+      static_cast<double>(kernel.shape[0]) * static_cast<double>(kernel.shape[1]);
+  const double bytes = kernel.dtype == DType::fp16 ? 2 + 2 + 2 : 2 + 4 + 4;
+  return gpu_.memory_bound.t0_us +
+         bytes * elements / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_));
+}
+
 // Waves of tiles over the SMs, or the power limit, or memory, whichever is slowest. Form and
-// constants are fitted to aiconfigurator's GEMM tables of A100, H100, H200 and B200.
+// constants are fitted to aiconfigurator's GEMM tables of A100, H100, H200 and B200. Pieces of one
+// product run on several streams (TransformerEngine's userbuffers), so the tail of one and the head
+// of the next share a wave.
 double KernelTimer::gemm_us(const KernelSpec& kernel) const {
   const GpuProfile::Gemm& fit = gpu_.gemm;
-  const double peak = peak_tflops(kernel.dtype);
+  const bool fp8 = multiplies_in_fp8(kernel, software_);
+  if (fp8 && fit.fp8_speedup <= 1)
+    throw ConfigError(fmt::format("{} does not multiply in FP8", gpu_.name));
+  const double peak = peak_tflops(kernel.dtype) * (fp8 ? fit.fp8_speedup : 1);
+  const std::int64_t pieces = std::max<std::int64_t>(1, kernel.shape[3]);
   const double tiles_us =
-      best_tiled_us({kernel.shape[0], kernel.shape[1], kernel.shape[2]}, gpu_, peak);
+      best_tiled_us({kernel.shape[0] * pieces, kernel.shape[1], kernel.shape[2]}, gpu_, peak) /
+      static_cast<double>(pieces);
   const double flops = 2.0 * static_cast<double>(kernel.shape[0]) *
                        static_cast<double>(kernel.shape[1]) * static_cast<double>(kernel.shape[2]);
+  const auto written = static_cast<double>(kernel.written.value);
+  const bool weights = kernel.kind == KernelKind::gemm_weight_grad;
   const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6);
-  const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
+  // FP8 halves what is read, but for the sums that a weight gradient reads too.
+  const auto read = static_cast<double>(kernel.read.value), sums = fp8 && weights ? written : 0;
+  const double traffic = (fp8 ? (read - sums) / 2 + sums : read) + written;
   const double memory_us = traffic / (fit.bandwidth_fraction * bytes_per_us(gpu_));
-  return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us});
+  return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us}) +
+         (fp8 ? cast_us(kernel) : 0) + gradient_sum_us(kernel);
 }
 
 // The products of unfused attention over `heads` heads: scores are s x s with the head dimension
 // as depth, contexts and gradients of inputs are s x d with the sequence as depth. Waves of tiles
-// as in a GEMM, which pays for head dimensions that fill no tile, and for rows off their alignment.
+// as in a GEMM, which pays for head dimensions that fill no tile. Rows off their alignment cannot
+// be loaded 16 bytes at once, and cuBLAS then multiplies on CUDA cores (its fp16 sgemm kernels).
 double KernelTimer::batched_gemm_us(const KernelSpec& kernel) const {
   const bool scores = kernel.kind == KernelKind::attention_scores ||
                       kernel.kind == KernelKind::attention_scores_grad;
@@ -108,11 +154,12 @@ double KernelTimer::batched_gemm_us(const KernelSpec& kernel) const {
   const double tiles_us = !gradients ? us(scores ? square : tall)
                           : scores   ? 2 * us(tall)          // dQ and dK
                                      : us(tall) + us(square);  // dV and dP
-  const double rate = gpu_.batched_gemm_tflops * peak / peak_tflops(DType::fp16);
-  const double aligned = d % gpu_.gemm.alignment == 0 ? 1 : gpu_.gemm.misaligned_factor;
+  const bool aligned = d % gpu_.gemm.alignment == 0;
+  const double most = aligned ? gpu_.batched_gemm_tflops * peak / peak_tflops(DType::fp16)
+                              : kCudaCoreFraction * gpu_.peak_fp32.value * 1e-12;
   const double traffic = static_cast<double>(kernel.read.value + kernel.written.value);
   return gpu_.gemm.t0_us +
-         std::max({aligned * tiles_us, kernel.flops / (rate * 1e6),
+         std::max({tiles_us, kernel.flops / (most * 1e6),
                    traffic / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_))});
 }
 

@@ -18,6 +18,10 @@ struct CostScale {
   double launch = 1, data_loading = 1, host = 1;
 };
 
+// Whether software.fp8_linear makes `kernel` a product in FP8: all of linear layers but the output
+// projection (TransformerEngine; Megatron-LM keeps the logits in bf16).
+bool multiplies_in_fp8(const KernelSpec& kernel, const Software& software);
+
 // Time one kernel takes on an otherwise idle GPU, or beside a collective that holds some SMs.
 // Throws ConfigError where the GPU has no such kernel (dtype, attention generation).
 class KernelTimer {
@@ -30,6 +34,8 @@ class KernelTimer {
 
  private:
   double gemm_us(const KernelSpec& kernel) const;
+  double cast_us(const KernelSpec& kernel) const;
+  double gradient_sum_us(const KernelSpec& kernel) const;
   double batched_gemm_us(const KernelSpec& kernel) const;
   double attention_us(const KernelSpec& kernel) const;
   double memory_us(const KernelSpec& kernel) const;

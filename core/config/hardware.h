@@ -26,6 +26,7 @@ struct GpuProfile {
     double bandwidth_fraction = 1, split_k_us = 0, power_cap = 1;
     double sustained = 1;  // clock of a long run relative to the bursts the constants describe
     double input_grad_factor = 1, weight_grad_factor = 1;  // time relative to forward
+    double fp8_speedup = 1;      // rate of FP8 products relative to bf16; 1: no FP8
     std::int64_t alignment = 1;  // elements; dimensions off it pay misaligned_factor
     double misaligned_factor = 1;
   } gemm;

@@ -87,10 +87,11 @@ void ChunkEmitter::backward(State& s) {
   }
   for (std::int64_t i = s.shape.layers - 1; i >= 0; --i) {
     const LayerWeights weights = layer_weights(s, i);
-    prefetch(s, i - 1);
+    if (d_.overlap.prefetch) prefetch(s, i - 1);
     LayerSaved& saved = s.layers[i];
     if (d_.recompute == Recompute::full) saved = s.layer.forward(weights, saved.norm1.input);
     grad = s.layer.backward(weights, saved, grad);
+    prefetch(s, i - 1);  // still before this layer's gradients leave
     if (d_.zero >= 2) release(s, s.parameters.layers[i].bucket);
   }
   if (s.shape.embeds)
@@ -106,7 +107,9 @@ void ChunkEmitter::weight_grad(State& s) {
   for (const auto& [bucket, grads] : s.to_reduce) reduce(s, parameters_.buckets[bucket], grads);
 }
 
-// Under ZeRO-3 a layer's parameters are gathered one layer ahead if data traffic may overlap.
+// Under ZeRO-3 a layer's parameters are gathered one layer ahead if data traffic may overlap; in
+// the backward pass only with prefetch (PyTorch FSDP's BACKWARD_PRE), else between two layers
+// (BACKWARD_POST).
 void ChunkEmitter::prefetch(State& s, std::int64_t layer) {
   if (d_.zero < 3 || !d_.overlap.data || layer < 0 || layer >= s.shape.layers) return;
   gather(s, s.parameters.layers[layer].bucket);

@@ -11,14 +11,14 @@ double d(std::int64_t n) { return static_cast<double>(n); }
 }  // namespace
 
 KernelSpec gemm(KernelKind kind, const GemmShape& shape, DType dtype, std::uint8_t flags) {
-  const auto [m, n, k] = shape;
+  const auto [m, n, k, pieces] = shape;
   const bool weights = kind == KernelKind::gemm_weight_grad;
   const double out = d(m) * d(n) * d(weights ? size_of(DType::fp32) : size_of(dtype));
   KernelSpec spec;
   spec.kind = kind;
   spec.dtype = dtype;
   spec.flag = flags;
-  spec.shape = {m, n, k};
+  spec.shape = {m, n, k, pieces};
   spec.flops = 2 * d(m) * d(n) * d(k);
   spec.read = bytes(d(size_of(dtype)) * (d(m) + d(n)) * d(k) +
                     (weights || (flags & kGemmAdds) != 0 ? out : 0));
@@ -51,7 +51,7 @@ KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, const D
 }
 
 KernelSpec batched_gemm(KernelKind kind, std::int64_t batch, const GemmShape& shape, DType dtype) {
-  const auto [m, n, k] = shape;
+  const auto [m, n, k, pieces] = shape;
   const bool gradient =
       kind == KernelKind::attention_scores_grad || kind == KernelKind::attention_context_grad;
   const double element = d(size_of(dtype)) * d(batch);

@@ -11,6 +11,7 @@ namespace trainyard {
 
 struct GemmShape {
   std::int64_t m, n, k;
+  std::int64_t pieces = 1;  // this is one of so many along m, issued side by side
 };
 // Y[m,n] over k; `accumulate`: adds to Y, which is then read too. Weight gradients accumulate into
 // fp32. `kind` is one of the three gemm kinds, `flags` a union of GemmFlag.

@@ -62,8 +62,9 @@ std::vector<std::uint32_t> LinearEmitter::column_forward(std::uint32_t input,
     const std::uint32_t rows = e_.row_part(full, i, parts);
     for (std::size_t j = 0; j < linears.size(); ++j) {
       const Linear& l = linears[j];
-      const KernelSpec spec = gemm(KernelKind::gemm_forward, {d_.tokens / parts, l.out, l.in},
-                                   d_.dtype, l.flags() | (l.bias != kNone ? kGemmBias : 0));
+      const KernelSpec spec =
+          gemm(KernelKind::gemm_forward, {d_.tokens / parts, l.out, l.in, parts}, d_.dtype,
+               l.flags() | (l.bias != kNone ? kGemmBias : 0));
       const std::uint32_t out = e_.row_part(outputs[j], i, parts);
       if (l.bias == kNone)
         e_.kernel(spec, {reads(rows), reads(l.weight), writes(out)});
@@ -82,8 +83,8 @@ std::uint32_t LinearEmitter::row_forward(std::span<const LinearUse> inputs) {
     const std::uint32_t out = e_.row_part(partial, i, d_.parts);
     for (std::size_t j = 0; j < inputs.size(); ++j) {
       const auto& [buffer, l] = inputs[j];
-      e_.kernel(gemm(KernelKind::gemm_forward, {d_.tokens / d_.parts, l.out, l.in}, d_.dtype,
-                     l.flags() | (j > 0 ? kGemmAdds : 0)),
+      e_.kernel(gemm(KernelKind::gemm_forward, {d_.tokens / d_.parts, l.out, l.in, d_.parts},
+                     d_.dtype, l.flags() | (j > 0 ? kGemmAdds : 0)),
                 {reads(e_.row_part(buffer, i, d_.parts)), reads(l.weight),
                  j > 0 ? updates(out) : writes(out)});
     }
@@ -107,10 +108,10 @@ std::vector<std::uint32_t> LinearEmitter::row_backward(std::uint32_t output_grad
     if (d_.sequence_parallel) gather_part(output_grad, full, i);
     for (std::size_t j = 0; j < inputs.size(); ++j) {
       const Linear& l = inputs[j].linear;
-      e_.kernel(
-          gemm(KernelKind::gemm_input_grad, {d_.tokens / parts, l.in, l.out}, d_.dtype, l.flags()),
-          {reads(e_.row_part(full, i, parts)), reads(l.weight),
-           writes(e_.row_part(grads[j], i, parts))});
+      e_.kernel(gemm(KernelKind::gemm_input_grad, {d_.tokens / parts, l.in, l.out, parts}, d_.dtype,
+                     l.flags()),
+                {reads(e_.row_part(full, i, parts)), reads(l.weight),
+                 writes(e_.row_part(grads[j], i, parts))});
     }
   }
   for (const LinearUse& use : inputs) weight_gradient({use.buffer, false, full, use.linear});
@@ -128,8 +129,8 @@ std::uint32_t LinearEmitter::column_backward(std::uint32_t input,
     const std::uint32_t out = e_.row_part(partial, i, d_.parts);
     for (std::size_t j = 0; j < output_grads.size(); ++j) {
       const auto& [buffer, l] = output_grads[j];
-      e_.kernel(gemm(KernelKind::gemm_input_grad, {d_.tokens / d_.parts, l.in, l.out}, d_.dtype,
-                     l.flags() | (j > 0 ? kGemmAdds : 0)),
+      e_.kernel(gemm(KernelKind::gemm_input_grad, {d_.tokens / d_.parts, l.in, l.out, d_.parts},
+                     d_.dtype, l.flags() | (j > 0 ? kGemmAdds : 0)),
                 {reads(e_.row_part(buffer, i, d_.parts)), reads(l.weight),
                  j > 0 ? updates(out) : writes(out)});
     }

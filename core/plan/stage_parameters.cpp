@@ -47,31 +47,46 @@ class Builder {
         tensors.insert(tensors.end(), layer.begin(), layer.end());
       }
     }
-    add_ends(chunk, shape, tensors);
-    if (!tensors.empty()) {
-      const std::int32_t bucket =
-          add_bucket(fmt::format("{}{}", by_layer ? "ends" : "chunk", c), std::move(tensors));
-      chunk.buckets.insert(by_layer && shape.heads ? chunk.buckets.begin() : chunk.buckets.end(),
-                           bucket);
-    }
+    const auto finish = [&](const char* name, auto before) {
+      if (tensors.empty()) return;
+      const std::int32_t bucket = add_bucket(fmt::format("{}{}", name, c), std::move(tensors));
+      chunk.buckets.insert(before(), bucket);
+      tensors.clear();
+    };
+    const auto first = [&] { return chunk.buckets.begin(); };
+    const auto last = [&] { return chunk.buckets.end(); };
+    add_embedding(chunk, shape, tensors);
+    // What forward needs first, backward is done with last: apart from what the head needs.
+    if (by_layer) finish("ends", last);
+    add_head(chunk, shape, tensors);
+    finish(!by_layer      ? "chunk"
+           : shape.embeds ? "head"
+                          : "ends",
+           [&] { return by_layer ? first() : last(); });
     result_.chunks.push_back(std::move(chunk));
   }
 
-  void add_ends(ChunkParameters& chunk, const ChunkShape& shape, std::vector<Tensor>& tensors) {
-    const auto add = [&](Tensor tensor) {
-      tensors.push_back(std::move(tensor));
-      return TensorRef{next_bucket(), static_cast<std::int32_t>(tensors.size()) - 1};
-    };
+  TensorRef add(std::vector<Tensor>& tensors, Tensor tensor) const {
+    tensors.push_back(std::move(tensor));
+    return {next_bucket(), static_cast<std::int32_t>(tensors.size()) - 1};
+  }
+
+  void add_embedding(ChunkParameters& chunk, const ChunkShape& shape,
+                     std::vector<Tensor>& tensors) {
     const TensorRef tied{result_.tied_bucket, 0};
     if (shape.embeds) {
-      chunk.table = d_.model.tied ? tied : add(table("embedding"));
+      chunk.table = d_.model.tied ? tied : add(tensors, table("embedding"));
       if (d_.model.position == Position::learned)
-        chunk.positions = add({"positions", d_.sequence, d_.hidden(), true});
+        chunk.positions = add(tensors, {"positions", d_.sequence, d_.hidden(), true});
     }
+  }
+
+  void add_head(ChunkParameters& chunk, const ChunkShape& shape, std::vector<Tensor>& tensors) {
+    const TensorRef tied{result_.tied_bucket, 0};
     if (shape.heads) {
       const std::int64_t rows = d_.model.norm == Norm::layernorm ? 2 : 1;
-      chunk.norm = add({"final_norm", rows, d_.hidden(), true});
-      chunk.head = d_.model.tied ? tied : add(table("head"));
+      chunk.norm = add(tensors, {"final_norm", rows, d_.hidden(), true});
+      chunk.head = d_.model.tied ? tied : add(tensors, table("head"));
     }
   }
 

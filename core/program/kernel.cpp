@@ -17,10 +17,12 @@ using C = CostClass;
 // the loss scale until the optimizer.
 constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::gemm_forward, "gemm_forward", C::gemm,
-     "{m,n,k} flag: GemmFlag; X[m,k] r, W[k,n] r ([n,k] if transposed), (bias[1,<=n] r: for the "
+     "{m,n,k,pieces} pieces: this is one of so many along m, issued side by side (0: the whole); "
+     "flag: GemmFlag; X[m,k] r, W[k,n] r ([n,k] if transposed), (bias[1,<=n] r: for the "
      "first columns), Y[m,n] w or u: Y = X W + bias"},
     {K::gemm_input_grad, "gemm_input_grad", C::gemm,
-     "{m,n,k} flag: GemmFlag; dY[m,k] r, W[n,k] r ([k,n] if transposed) as its forward pass holds "
+     "{m,n,k,pieces} as gemm_forward; dY[m,k] r, W[n,k] r ([k,n] if transposed) as its forward "
+     "pass holds "
      "it, dX[m,n] w or u: dX = dY W^T"},
     {K::gemm_weight_grad, "gemm_weight_grad", C::gemm,
      "{m,n,k} flag: GemmFlag; X[k,m] r, dY[k,n] r, dW[m,n] fp32 u ([n,m] if transposed), "

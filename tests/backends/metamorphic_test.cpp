@@ -64,6 +64,8 @@ const std::map<std::string, Sets>& bases() {
       {"eager", with({"software.fused_norm=false", "software.fused_residual=false",
                       "software.fused_activation=false", "model.dropout=0.1"})},
       {"windowed", with({"model.window=256", "model.position=rope", "model.head_dim=64"})},
+      {"fp8 ready", with({"cluster.gpu.gemm.fp8_speedup=1.8"})},
+      {"fp8", with({"cluster.gpu.gemm.fp8_speedup=1.8", "software.fp8_linear=true"})},
       {"lamb", with({"training.optimizer=lamb"})},
       {"full", with({"training.precision=fp32"})},
       {"half", with({"training.precision=fp16"})},

@@ -85,6 +85,10 @@ std::vector<Change> job_changes() {
       {"cluster", "software.fused_norm=false", Effect::slower},
       {"cluster", "software.fused_residual=false", Effect::slower},
       {"cluster", "software.fused_activation=false", Effect::slower},
+      {"cluster", "software.fused_gradient_sum=false", Effect::slower},
+      {"cluster", "software.launch_blocking_us=50", Effect::slower},
+      {"fp8 ready", "software.fp8_linear=true", Effect::faster},
+      {"fp8", "software.fused_casts=true", Effect::faster},
       {"tiny", "software.cuda_graphs=true", Effect::faster},
       {"cluster", "software.garbage_collection_ms=50", Effect::slower},
       {"wide", "network.model=ideal", Effect::faster},
@@ -198,6 +202,7 @@ std::vector<Change> constant_changes() {
   add("cluster", gemm + "sustained", "0.5", Effect::slower);
   add("cluster", gemm + "input_grad_factor", "2", Effect::slower);
   add("cluster", gemm + "weight_grad_factor", "2", Effect::slower);
+  add("fp8", gemm + "fp8_speedup", "3", Effect::faster);
   add("cluster", gemm + "alignment", "1024", Effect::slower);
   add("misaligned", gemm + "misaligned_factor", "3", Effect::slower);
   const std::string attention = "cluster.gpu.attention.flash2.";

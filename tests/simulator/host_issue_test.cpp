@@ -28,6 +28,13 @@ TEST(HostIssue, GraphsRemoveTheBound) {
   EXPECT_EQ(run(job, {ten_small_kernels()}).iteration, nanoseconds(10'500));
 }
 
+// CUDA_LAUNCH_BLOCKING: the GPU idles before each of ten kernels of 1 us.
+TEST(HostIssue, BlockingLaunchesIdleBeforeEveryKernel) {
+  Job job = hand_job();
+  job.software.launch_blocking_us = 5;
+  EXPECT_EQ(run(job, {ten_small_kernels()}).iteration, microseconds(60));
+}
+
 TEST(HostIssue, LaunchesCanBeMadeFreeForAQuestion) {
   Job job = hand_job();
   job.cluster.gpu.host_launch_us = 5;

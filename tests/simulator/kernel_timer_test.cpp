@@ -99,6 +99,58 @@ TEST_F(A100, WeightGradientTakesFivePercentLonger) {
               1.05, 0.002);
 }
 
+// Pieces of one product share waves, so that only their fixed times come on top.
+TEST_F(A100, PiecesOfAProductTakeTheTimeOfTheWhole) {
+  KernelSpec piece = gemm(K::gemm_forward, 512, 6144, 12288);
+  piece.shape[3] = 4;
+  const double whole = gemm_us(2048, 6144, 12288);
+  EXPECT_NEAR(4 * us(timer, piece), whole + 3 * load_gpu("a100-sxm-80").gemm.t0_us, 0.1);
+}
+
+// 6 bytes a weight in fp16 at 0.87 of 2,039 GB/s, and a launch of 2.5 us.
+TEST_F(A100, SumsOfGradientsOutsideTheProductAreAPassOverMemory) {
+  Software old;
+  old.fused_gradient_sum = false;
+  KernelSpec product = gemm(K::gemm_weight_grad, 8192, 8192, 2048);
+  product.dtype = DType::fp16;
+  const double more = us(KernelTimer(load_gpu("a100-sxm-80"), old), product) - us(timer, product);
+  EXPECT_NEAR(more, 2.5 + 6.0 * 8192 * 8192 / (0.87 * 2039e3), 0.1);
+}
+
+// BLOOM's sweep has heads of 108: no multiple of 8, so fp16 products run on CUDA cores, 19.5
+// TFLOPS.
+TEST_F(A100, ProductsOfHeadsOffTheAlignmentLeaveTheTensorCores) {
+  const auto scores = [&](std::int64_t dim) {
+    KernelSpec spec;
+    spec.kind = K::attention_scores;
+    spec.dtype = DType::fp16;
+    spec.shape = {64, 2048, 2048, dim};
+    spec.flops = 2.0 * 64 * 2048 * 2048 * static_cast<double>(dim);
+    return spec.flops / us(timer, spec) * 1e-6;
+  };
+  EXPECT_LT(scores(108), 19.5);
+  EXPECT_GT(scores(112), 50);
+}
+
+// ml-engineering, best shapes over 150 iterations on H100: 1402.6 TFLOPS in FP8, 794.5 in bf16.
+TEST(Gemm, Fp8IsFasterByWhatWasMeasuredOnceInputsAreCast) {
+  const GpuProfile gpu = load_gpu("h100-sxm");
+  Software fp8;
+  fp8.fp8_linear = fp8.fused_casts = true;
+  const KernelSpec product = gemm(K::gemm_forward, 8192, 16384, 8192);
+  const double bf16_us = us(KernelTimer(gpu, {}), product);
+  const double fp8_us = us(KernelTimer(gpu, fp8), product);
+  EXPECT_NEAR(bf16_us / fp8_us, 1402.6 / 794.5, 0.02);
+  // 4 bytes an element of the input at 0.87 of 3,350 GB/s, and a launch of 2.5 us.
+  fp8.fused_casts = false;
+  EXPECT_NEAR(us(KernelTimer(gpu, fp8), product) - fp8_us,
+              2.5 + 4.0 * 8192 * 8192 / (0.87 * 3350e3), 0.1);
+  KernelSpec logits = product;
+  logits.flag = kGemmTransposed;
+  EXPECT_EQ(us(KernelTimer(gpu, fp8), logits), bf16_us);
+  EXPECT_THROW(us(KernelTimer(load_gpu("a100-sxm-80"), fp8), product), ConfigError);
+}
+
 // ml-engineering, SwiGLU widths on H100: 272.7 against 398.4 TFLOPS, 1.46 x.
 TEST(Gemm, MisalignedRowsAreSlow) {
   const KernelTimer h100(load_gpu("h100-sxm"), {});

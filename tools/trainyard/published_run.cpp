@@ -90,6 +90,15 @@ void derive_sizes(const CsvRow& row, PublishedRun& run) {
             value_or(run, "batch.micro_sequences", 1));
 }
 
+// As many chunks as there are layers, where a rule asks for them.
+void fill_chunks(PublishedRun& run) {
+  const auto found = run.keys.find("parallel.virtual_stages");
+  if (found == run.keys.end() || found->second != "layers") return;
+  const std::int64_t stages = std::max<std::int64_t>(1, value_or(run, "parallel.pipeline", 1));
+  put(run, "parallel.virtual_stages",
+      std::max<std::int64_t>(1, value_or(run, "model.layers", 1) / stages));
+}
+
 // Interleaving runs whole rounds of micro-batches, every schedule whole micro-batches.
 void round_batch(PublishedRun& run) {
   const std::int64_t batch = value_or(run, "batch.global_sequences", 0);
@@ -174,6 +183,7 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
     if (run.skip.empty() && !run.keys.contains(key)) run.skip = fmt::format("{} is not told", key);
   if (!run.skip.empty()) return run;
   if (value_or(run, "parallel.tensor", 1) == 1) run.keys.erase("parallel.sequence");
+  fill_chunks(run);
   derive_sizes(row, run);
   if (run.skip.empty() && !run.keys.contains("batch.global_sequences"))
     run.skip = "the batch is not told";

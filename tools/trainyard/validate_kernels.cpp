@@ -19,11 +19,12 @@ std::vector<std::string> families_of(const CsvRow& row, const BenchKernels& benc
   std::vector<std::string> out;
   switch (bench.family) {
     case KernelFamily::gemm:
-      own = gpu + (bench.least_dim >= 512   ? " gemm >= 512"
-                   : bench.least_dim >= 128 ? " gemm >= 128"
-                                            : " gemm < 128");
+      own = gpu + (row.text("dtype") == "fp8" ? " fp8" : "") +
+            (bench.least_dim >= 512   ? " gemm >= 512"
+             : bench.least_dim >= 128 ? " gemm >= 128"
+                                      : " gemm < 128");
       out = {own};
-      if (bench.least_dim >= 512) out.push_back(gpu + " gemm >= 128");
+      if (bench.least_dim >= 512 && row.text("dtype") != "fp8") out.push_back(gpu + " gemm >= 128");
       break;
     case KernelFamily::attention:
       own = gpu + " attention";

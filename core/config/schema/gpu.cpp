@@ -85,6 +85,9 @@ std::vector<Row> gemm_rows() {
       row("cluster.gpu.gemm.weight_grad_factor", TRAINYARD_AT(cluster.gpu.gemm.weight_grad_factor),
           "time of a weight-gradient GEMM relative to its forward")
           .within(0.1, 10),
+      row("cluster.gpu.gemm.fp8_speedup", TRAINYARD_AT(cluster.gpu.gemm.fp8_speedup),
+          "rate of products in FP8 relative to bf16; 1: the GPU has no FP8")
+          .within(1, 4),
       row("cluster.gpu.gemm.alignment", TRAINYARD_AT(cluster.gpu.gemm.alignment),
           "elements; dimensions that are no multiple pay misaligned_factor")
           .at_least(1),

@@ -63,6 +63,16 @@ std::vector<Row> training_rows() {
           "bias, dropout and residual addition in one kernel"),
       row("software.fused_activation", TRAINYARD_AT(software.fused_activation),
           "bias and activation in one kernel"),
+      row("software.fused_gradient_sum", TRAINYARD_AT(software.fused_gradient_sum),
+          "weight gradients are added to their sums inside the product"),
+      row("software.fp8_linear", TRAINYARD_AT(software.fp8_linear),
+          "linear layers multiply in FP8, simulated only; their inputs are cast first"),
+      row("software.fused_casts", TRAINYARD_AT(software.fused_casts),
+          "with fp8_linear: what comes before a product writes FP8 already"),
+      row("software.launch_blocking_us", TRAINYARD_AT(software.launch_blocking_us),
+          "idle time of the GPU before each kernel where the host waits for the one before; 0 = "
+          "off")
+          .within(0, 1e4),
       row("software.cuda_graphs", TRAINYARD_AT(software.cuda_graphs),
           "kernels are issued by replaying a captured graph"),
       row("software.garbage_collection_ms", TRAINYARD_AT(software.garbage_collection_ms),

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "tests/core/plan/jobs.h"
@@ -157,11 +158,57 @@ TEST(StagePrograms, ZeroLevelsMoveTheTrafficTheyPromise) {
                       count(programs, op(Op::reduce_scatter, Group::data)),
                       count(programs, op(Op::all_gather, Group::data))};
   };
-  // The one loss is all-reduced too. ZeRO-2 and 3 have a bucket a layer and one for both ends.
+  // The one loss is all-reduced too. ZeRO-2 and 3 have a bucket a layer and one for each end.
   EXPECT_EQ(traffic(0), (std::array<std::int64_t, 3>{1 + 1, 0, 0}));
   EXPECT_EQ(traffic(1), (std::array<std::int64_t, 3>{1, 1, 1}));
-  EXPECT_EQ(traffic(2), (std::array<std::int64_t, 3>{1, 9, 9}));
-  EXPECT_EQ(traffic(3), (std::array<std::int64_t, 3>{1, 9, 2 * 9}));
+  EXPECT_EQ(traffic(2), (std::array<std::int64_t, 3>{1, 10, 10}));
+  EXPECT_EQ(traffic(3), (std::array<std::int64_t, 3>{1, 10, 2 * 10}));
+}
+
+// The table shared a bucket with the output projection, which is needed last: one stage gathered
+// all its parameters before it embedded the first token.
+TEST(StagePrograms, OneStageGathersTheEmbeddingBeforeItsLayers) {
+  Job job = small_job(1, 1, 4, 1);
+  job.model.tied = false;
+  job.parallel.zero = 2;
+  job.schedule.overlap.data = true;
+  const Program p = stages(job)[0];
+  const auto root = [&](const Instr& i, std::uint32_t operand) {
+    std::uint32_t buffer = p.operands[i.first_operand + operand].buffer;
+    while (p.buffers[buffer].parent != kNone) buffer = p.buffers[buffer].parent;
+    return buffer;
+  };
+  const auto gather = std::ranges::find_if(
+      p.code, [](const Instr& i) { return i.op == Op::all_gather && i.group == Group::data; });
+  const auto embed = std::ranges::find_if(
+      p.code, [&](const Instr& i) { return is_kernel(p, i, KernelKind::embedding_forward); });
+  ASSERT_NE(gather, p.code.end());
+  ASSERT_NE(embed, p.code.end());
+  EXPECT_EQ(root(*gather, 1), root(*embed, 1));  // written by one, read as a table by the other
+}
+
+// PyTorch FSDP's BACKWARD_POST gathers the next layer between two layers of the backward pass,
+// BACKWARD_PRE beside the first of them; both before the layer's gradients are reduced.
+TEST(StagePrograms, WithoutPrefetchBackwardGathersBetweenLayers) {
+  Job job = small_job(1, 1, 4, 1);
+  job.model.tied = false;
+  job.parallel.zero = 3;
+  job.schedule.overlap.data = true;
+  const auto waited_for = [&](bool prefetch) {
+    job.schedule.overlap.prefetch = prefetch;
+    const Program p = stages(job)[0];
+    // The last gathers are the first layer's, in the backward pass, and the embedding's.
+    const auto gathers = [](const Instr& i) {
+      return i.op == Op::all_gather && i.group == Group::data;
+    };
+    const auto last = std::find_if(p.code.rbegin(), p.code.rend(), gathers);
+    const auto gather = std::find_if(std::next(last), p.code.rend(), gathers);
+    std::int64_t norms = 0;  // norms whose backward kernel stands before it: two a layer
+    for (auto i = gather; i != p.code.rend(); ++i)
+      norms += is_kernel(p, *i, KernelKind::norm_backward) ? 1 : 0;
+    return norms;
+  };
+  EXPECT_EQ(waited_for(false) - waited_for(true), 2);
 }
 
 TEST(StagePrograms, UnevenLayersAreAllThere) {
