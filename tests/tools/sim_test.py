@@ -7,7 +7,7 @@ import re
 from cli import CliTest, main, trainyard
 
 # The keys of the stable schema, in order.
-KEYS = """schema scenario seed gpus iteration_time_s tokens_per_s mfu hfu model_flops_per_token
+KEYS = """schema scenario seed gpus iteration_time_s iteration_interval_s mfu_interval tokens_per_s mfu hfu model_flops_per_token
 training_days breakdown_s memory_bytes network simulation program_hash warnings""".split()
 CAUSES = """compute tensor_comm pipeline_comm data_comm bubble optimizer data_stall straggler
 other""".split()
@@ -33,6 +33,21 @@ class Result(CliTest):
         self.assertAlmostEqual(result["mfu"] / mfu, 1, 12)
         self.assertAlmostEqual(result["training_days"] * 86400 * tokens_per_s / 1e9, 1, 12)
         self.assertEqual(result["gpus"], 16)
+
+    def test_interval_holds_the_prediction_and_needs_no_luck(self):
+        result = self.result()
+        low, high = result["iteration_interval_s"]
+        self.assertLess(low, result["iteration_time_s"])
+        self.assertLess(result["iteration_time_s"], high)
+        # Products alone are 6.3 % uncertain: 80 % of a normal distribution lie within 1.28 of that.
+        self.assertGreater(high / low, 1.1)
+        self.assertLess(high / low, 1.6)
+        for slow, mfu in zip((low, high), reversed(result["mfu_interval"])):
+            self.assertAlmostEqual(mfu * slow, result["mfu"] * result["iteration_time_s"], 12)
+        self.assertEqual(self.result()["mfu_interval"], result["mfu_interval"])
+        other = self.result("--seed", "7")["iteration_interval_s"]
+        self.assertAlmostEqual(other[0] / low, 1, 1)
+        self.assertIsNone(self.result("--draws", "0")["mfu_interval"])
 
     def test_breakdown_sums_to_the_iteration_time(self):
         result = self.result()

@@ -12,7 +12,7 @@ gpu,kernel,dtype,m,n,k,b,h,hkv,s,d,causal,window,direction,impl,time_us,source
 A100-SXM4-80GB,gemm,bf16,512,4096,4096,,,,,,,,fwd,torch/cublas (sglang),97,aiconfigurator@095f58a:a100
 A100-SXM4-80GB,gemm,bf16,1024,4096,4096,,,,,,,,fwd,torch/cublas (sglang),208,aiconfigurator@095f58a:a100
 A100-SXM4-80GB,gemm,bf16,1792,4096,4096,,,,,,,,fwd,torch/cublas (sglang),308,aiconfigurator@095f58a:a100
-H800-SXM,gemm,fp8,64,2112,7168,,,,,,,,fwd,"DeepGEMM ""block"" scaled",9.4,DeepGEMM@a6d97a1
+H800-SXM,gemm,mxfp8,64,2112,7168,,,,,,,,fwd,"DeepGEMM ""block"" scaled",9.4,DeepGEMM@a6d97a1
 """
 # The same source, 8 A100 of one node; superbenchmark times a reduce as well.
 COLLECTIVES = """\
@@ -58,7 +58,7 @@ class Validate(CliTest):
 
     def test_what_is_not_predicted_has_its_reason(self):
         skipped = self.validate("--kernels", KERNELS)["rows"][3]
-        self.assertIn("fp8", skipped["skipped"])
+        self.assertIn("mxfp8", skipped["skipped"])
         self.assertIsNone(skipped["predicted"])
         self.assertIn("reduce", self.validate("--collectives", COLLECTIVES)["rows"][2]["skipped"])
         self.assertIn("model.layers", self.validate("--runs", RUNS)["rows"][2]["skipped"])

@@ -12,6 +12,7 @@
 #include "backends/common/session.h"
 #include "backends/common/worker_place.h"
 #include "core/error.h"
+#include "tools/trainyard/calibrate_from.h"
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/local_ranks.h"
 #include "tools/trainyard/output.h"
@@ -23,6 +24,7 @@ constexpr std::int32_t kMostRanks = 64;
 
 struct CalibrateOptions {
   std::string backend = "cpu", out, json;
+  CalibrateFrom from;
   std::vector<std::int32_t> ranks{2, 4, 8};
 };
 
@@ -77,6 +79,11 @@ int calibrate_as(const WorkerPlace& place, const CalibrateOptions& options, std:
 }
 
 int calibrate(const CalibrateOptions& options) {
+  if (!options.from.table.empty()) {
+    CalibrateFrom from = options.from;
+    from.out = options.out, from.json = options.json;
+    return calibrate_from(from);
+  }
   training_backend(options.backend);
   for (const std::int32_t ranks : options.ranks)
     if (ranks < 2 || ranks > kMostRanks)
@@ -107,6 +114,19 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_option("--out", options->out, "File for the profile; default: standard output");
   command->add_option("--json", options->json, "File for all measured times");
+  CLI::Option* from = command->add_option(
+      "--from", options->from.table, "Fit to a CSV file of kernel or collective times instead");
+  command->add_option("--cluster", options->from.cluster, "With --from: the preset to start from")
+      ->needs(from);
+  command->add_option("--set", options->from.sets, "With --from: KEY=VALUE, where it starts")
+      ->needs(from);
+  command
+      ->add_option("--where", options->from.where,
+                   "With --from: COLUMN=TEXT, only rows whose cell contains the text")
+      ->needs(from);
+  command->add_option("--folds", options->from.folds, "With --from: parts of cross-validation")
+      ->needs(from)
+      ->check(CLI::Range(2, 100));
   command->callback([&action, options] { action = [options] { return calibrate(*options); }; });
 }
 

@@ -38,11 +38,17 @@ std::vector<std::string> memory_shortages(const PlannedJob& planned);
 // Sentences naming single changes of the job with which every stage would fit; planned to be sure.
 std::vector<std::string> memory_remedies(const Job& job);
 
+// Where four of five repetitions on other machines of the same kind should fall.
+struct Interval {
+  double low_s = 0, high_s = 0;  // of the iteration time; equal: nothing is known of it
+};
+
 // A simulated step with all that is reported about it.
 struct SimReport {
   PlannedJob planned;
   SimulationResult result;
   Throughput throughput;
+  Interval interval;
   std::vector<std::string> warnings;
 };
 

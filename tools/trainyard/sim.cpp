@@ -10,6 +10,7 @@
 #include "tools/trainyard/command.h"
 #include "tools/trainyard/explain.h"
 #include "tools/trainyard/inputs.h"
+#include "tools/trainyard/interval.h"
 #include "tools/trainyard/sim_report.h"
 #include "tools/trainyard/trace.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct SimOptions {
   Inputs inputs;
   bool explain = false, timings = false, allow_oom = false, unfolded = false;
+  int draws = kIntervalDraws;
   std::string against;
   TraceOptions trace{.file = {}, .ranks = "pipeline"};
 };
@@ -88,6 +90,7 @@ int sim(const SimOptions& options) {
 
   SimReport report = simulate_planned(std::move(planned), simulation);
   report.warnings.insert(report.warnings.begin(), warnings.begin(), warnings.end());
+  report.interval = step_interval(report.planned, report.result, options.draws, 0);
   if (!options.trace.file.empty()) write_trace(options, report, output);
 
   const ProcessCost cost = process_cost(start);
@@ -120,6 +123,10 @@ void add_sim(CLI::App& app, Action& action) {
                     "Simulate even if a stage needs more memory than its GPU has");
   command->add_flag("--unfolded", options->unfolded,
                     "Simulate every GPU apart, also those proven to behave alike");
+  command
+      ->add_option("--draws", options->draws,
+                   "Draws of the costs that the 80 % interval is taken from; 0: none")
+      ->check(CLI::Range(0, 10'000));
   command->add_flag("--timings", options->timings,
                     "Put wall_time_s and peak_rss_bytes into the JSON, which then varies");
   command->callback([&action, options] { action = [options] { return sim(*options); }; });

@@ -32,6 +32,14 @@ Json sim_json(const SimReport& report, const ProcessCost* cost) {
   out["seed"] = job.seed;
   out["gpus"] = job.gpus();
   out["iteration_time_s"] = to_seconds(result.iteration);
+  const Interval& likely = report.interval;
+  if (likely.low_s < likely.high_s) {
+    const double done = report.throughput.mfu * to_seconds(result.iteration);
+    out["iteration_interval_s"] = {likely.low_s, likely.high_s};
+    out["mfu_interval"] = {done / likely.high_s, done / likely.low_s};
+  } else {
+    out["iteration_interval_s"] = out["mfu_interval"] = nullptr;
+  }
   out["tokens_per_s"] = report.throughput.tokens_per_s;
   out["mfu"] = report.throughput.mfu;
   out["hfu"] = report.throughput.hfu;

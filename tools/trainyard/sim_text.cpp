@@ -21,9 +21,16 @@ std::string figures(const SimReport& report) {
   const double iteration = to_seconds(report.result.iteration);
   const TimeUnit unit(iteration);
   TextTable table;
-  table.row({"iteration time", unit.text(iteration) + " " + unit.name()});
+  const Interval& likely = report.interval;
+  // " (from-to)": where four of five such runs should fall.
+  const auto between = [&](const std::string& low, const std::string& high) {
+    return likely.low_s < likely.high_s ? fmt::format(" ({}-{})", low, high) : "";
+  };
+  table.row({"iteration time", unit.text(iteration) + " " + unit.name() +
+                                   between(unit.text(likely.low_s), unit.text(likely.high_s))});
   table.row({"tokens/s", grouped(static_cast<std::int64_t>(got.tokens_per_s))});
-  table.row({"MFU", percent(got.mfu) + " %"});
+  const auto mfu = [&](double seconds) { return percent(got.mfu * iteration / seconds); };
+  table.row({"MFU", mfu(iteration) + " %" + between(mfu(likely.high_s), mfu(likely.low_s))});
   table.row({"HFU", percent(got.hfu) + " %"});
   if (job.training.total_tokens > 0)
     table.row({fmt::format("training of {} G tokens",

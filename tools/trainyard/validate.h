@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "simulator/timing.h"
+#include "tools/trainyard/csv_read.h"
 #include "tools/trainyard/output.h"
 
 namespace trainyard {
@@ -36,6 +38,17 @@ struct FamilySummary {
 
 // One summary a family in the order of first appearance, and one of all rows under "all".
 std::vector<FamilySummary> summarise(const std::vector<ValidatedRow>& rows);
+
+// What a row of a table of collectives asks for; nothing with a reason where it cannot be asked
+// here.
+struct CollectiveCall {
+  Op op{};
+  GroupShape shape;
+  Bytes bytes;
+  std::string skip;
+};
+CollectiveCall collective_call(const CsvRow& row);
+double collective_us(const Cluster& profile, const Network& network, const CollectiveCall& call);
 
 struct ValidationFiles {
   std::string table, assumptions;

@@ -48,15 +48,9 @@ const char* size_class(double bytes) {
   return bytes <= 128 << 20 ? "up to 128 MiB" : "above 128 MiB";
 }
 
-// What one row asks for; nothing with a reason where it cannot be asked here.
-struct CollectiveCall {
-  Op op{};
-  GroupShape shape;
-  Bytes bytes;
-  std::string skip;
-};
+}  // namespace
 
-CollectiveCall call_of(const CsvRow& row) {
+CollectiveCall collective_call(const CsvRow& row) {
   CollectiveCall out;
   const auto nodes = row.integer("nodes"), gpus = row.integer("gpus"), bytes = row.integer("bytes");
   if (!nodes || !gpus || !bytes || *nodes < 1 || *gpus < *nodes || *gpus > 1'000'000) {
@@ -74,17 +68,15 @@ CollectiveCall call_of(const CsvRow& row) {
   return out;
 }
 
-double predict_us(const Job& job, const CollectiveCall& call) {
-  Cluster cluster = job.cluster;
+double collective_us(const Cluster& profile, const Network& network, const CollectiveCall& call) {
+  Cluster cluster = profile;
   cluster.nodes = call.shape.nodes;
-  const CollectiveTimer timer(cluster, job.network);
+  const CollectiveTimer timer(cluster, network);
   if (call.op == Op::send)
     return to_microseconds(
         timer.transfer(call.bytes, call.shape.nodes > 1 ? Tier::tor : Tier::node, 1));
   return to_microseconds(timer.time(call.op, call.shape, call.bytes));
 }
-
-}  // namespace
 
 std::vector<ValidatedRow> validate_collectives(const ValidationFiles& files) {
   const CsvTable table(files.table,
@@ -93,7 +85,7 @@ std::vector<ValidatedRow> validate_collectives(const ValidationFiles& files) {
   BenchJobs jobs;
   std::vector<ValidatedRow> out;
   for (const CsvRow& row : table.rows()) {
-    const CollectiveCall call = call_of(row);
+    const CollectiveCall call = collective_call(row);
     Assumed assumed = assumptions.of(row);
     if (call.shape.nodes > 1) {
       const std::vector<std::string> cards = nic_sets(row.text("nic"));
@@ -115,7 +107,9 @@ std::vector<ValidatedRow> validate_collectives(const ValidationFiles& files) {
     result.assumed = fmt::format("{}", fmt::join(assumed.sets, ", "));
     result.skipped = call.skip.empty() ? assumed.skip : call.skip;
     if (!row.defect().empty()) result.skipped = row.defect();
-    if (result.skipped.empty()) result.predicted = predict_us(jobs.of(assumed.sets), call);
+    if (!result.skipped.empty()) continue;
+    const Job& job = jobs.of(assumed.sets);
+    result.predicted = collective_us(job.cluster, job.network, call);
   }
   table.refuse_violations();
   return out;

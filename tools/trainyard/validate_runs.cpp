@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "core/config/load.h"
 #include "core/error.h"
 #include "tools/trainyard/assumptions.h"
 #include "tools/trainyard/inputs.h"
+#include "tools/trainyard/interval.h"
 #include "tools/trainyard/progress.h"
 #include "tools/trainyard/published_run.h"
 #include "tools/trainyard/run.h"
@@ -25,41 +25,8 @@ struct Open {
   PublishedSpeed speed;
 };
 
-// Relative standard deviations of what a step's time is made of, by cause: GEMM residuals of 5 to
-// 8 % and machines 5 % apart (waiting for other stages goes with it), collectives 1.15 times off in
-// the median and 1.3 times slower in training, the rest guessed.
-double deviation(Cause cause) {
-  switch (cause) {
-    case Cause::compute:
-    case Cause::bubble:
-      return 0.08;
-    case Cause::tensor_comm:
-      return 0.25;
-    case Cause::optimizer:
-      return 0.15;
-    default:
-      return 0.35;
-  }
-}
-
-constexpr double kUntold = 0.05;  // what a source leaves out: micro-batches, kernels, versions
-constexpr double kEightyPercent = 1.2816;  // standard deviations either way
-
-// The 80 % interval of a log-normal prediction whose causes err independently; compute and bubble
-// err together.
-void set_interval(const SimulationResult& result, ValidatedRow& row) {
-  double together = 0, variance = kUntold * kUntold;
-  for (int i = 0; i < kCauses; ++i) {
-    const auto cause = static_cast<Cause>(i);
-    const double part = deviation(cause) * ratio(result.breakdown[i], result.iteration);
-    if (cause == Cause::compute || cause == Cause::bubble)
-      together += part;
-    else
-      variance += part * part;
-  }
-  const double width = std::exp(kEightyPercent * std::sqrt(variance + together * together));
-  row.low = row.predicted / width, row.high = row.predicted * width;
-}
+// What a source leaves out (micro-batches, kernels, versions), as a relative standard deviation.
+constexpr double kUntold = 0.05;
 
 void predict(const Open& open, ValidatedRow& row) {
   try {
@@ -68,11 +35,15 @@ void predict(const Open& open, ValidatedRow& row) {
     if (!memory_shortages(planned).empty()) row.assumed += "; needs more memory than the GPU has";
     const SimReport report = simulate_planned(std::move(planned), {});
     const double iteration_s = to_seconds(report.result.iteration);
+    const Interval interval = step_interval(report.planned, report.result, kIntervalDraws, kUntold);
     // Speeds count the simulated batch; a time is scaled to the published one.
-    row.predicted = open.speed.kind == PublishedSpeed::Kind::iteration
-                        ? iteration_s * open.run.batch_scale
-                        : open.speed.of(job, iteration_s);
-    set_interval(report.result, row);
+    const bool time = open.speed.kind == PublishedSpeed::Kind::iteration;
+    const auto value = [&](double seconds) {
+      return time ? seconds * open.run.batch_scale : open.speed.of(job, seconds);
+    };
+    row.predicted = value(iteration_s);
+    row.low = value(time ? interval.low_s : interval.high_s);
+    row.high = value(time ? interval.high_s : interval.low_s);
     for (int cause = 0; cause < kCauses; ++cause)
       row.breakdown_s.emplace_back(cause_name(static_cast<Cause>(cause)),
                                    to_seconds(report.result.breakdown[cause]));

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""`trainyard calibrate --from`: constants are found again from times that were made with others."""
+
+import json
+
+from cli import CliTest, main
+
+HEAD = ("gpu,kernel,dtype,m,n,k,b,h,hkv,s,d,causal,window,direction,impl,time_us,source\n")
+SHAPES = [(m, n, k) for m in (512, 2048, 3072) for n in (1024, 4096, 6144) for k in (1024, 8192)]
+CALLS = [(op, gpus, 1 << power) for op in ("all_reduce", "all_gather") for gpus in (4, 8)
+         for power in (14, 18, 22, 26, 28)]
+
+
+def kernels(times):
+    return HEAD + "".join(f"A100-SXM4-80GB,gemm,bf16,{m},{n},{k},,,,,,,,fwd,mine,{time},mine\n"
+                          for (m, n, k), time in zip(SHAPES, times))
+
+
+def calls(times):
+    return "source,gpu,nodes,gpus,nic,op,algo,bytes,time_us\n" + "".join(
+        f"mine,A100,1,{gpus},NVLink,{op},,{size},{time}\n"
+        for (op, gpus, size), time in zip(CALLS, times))
+
+
+class CalibrateFrom(CliTest):
+    def predicted(self, kind, text, setting):
+        """What the model says to a table under `setting`."""
+        section = kind.removeprefix("--")
+        rules = self.scenario(
+            "rules.toml", f'[[{section}]]\ngpu = "A100"\nset = ["cluster.preset=a100-8", "{setting}"]\n'
+                          'why = "made up"\n')
+        got = json.loads(self.succeed("validate", kind, self.scenario("old.csv", text),
+                                      "--assumptions", rules, "--json", "-"))
+        return [row["predicted"] for row in got["rows"]]
+
+    def calibrated(self, text, *arguments):
+        """Error before, fitted and held out of the first family, and the file that was written."""
+        out, report = self.folder / "profile.toml", self.folder / "report.json"
+        self.succeed("calibrate", "--from", self.scenario("table.csv", text), "--cluster", "a100-8",
+                     "--out", out, "--json", report, *arguments)
+        return json.loads(report.read_text())[0], out
+
+    def test_kernel_constants_are_found_again(self):
+        times = self.predicted("--kernels", kernels([1] * len(SHAPES)),
+                               "cluster.gpu.gemm.tile_efficiency=[0.6,0.5,0.45,0.4]")
+        found, profile = self.calibrated(kernels(times), "--folds", "3")
+        self.assertEqual(found["rows"], len(SHAPES))
+        self.assertGreater(found["before"], 0.15)
+        self.assertLess(found["fitted"], 0.02)
+        self.assertLess(found["held_out"], 0.06)
+        # The file is a scenario that says where it comes from.
+        self.assertIn("table.csv", profile.read_text())
+        job = ("--set", "model=tiny-gpt", "--set", "batch.sequence_length=64")
+        self.succeed("plan", profile, *job)
+
+    def test_collective_constants_are_found_again(self):
+        times = self.predicted("--collectives", calls([1] * len(CALLS)),
+                               "cluster.nccl.simple.fraction=0.6")
+        found, _ = self.calibrated(calls(times), "--folds", "2")
+        self.assertGreater(found["before"], 0.05)
+        self.assertLess(found["fitted"], found["before"] / 4)
+
+    def test_rows_are_chosen_by_what_their_cells_contain(self):
+        text = kernels([100] * len(SHAPES))
+        self.assertIn("fewer than", self.refused(
+            "calibrate", "--from", self.scenario("t.csv", text), "--cluster", "a100-8",
+            "--where", "impl=theirs"))
+        self.assertIn("--where", self.refused(
+            "calibrate", "--from", self.scenario("t.csv", text), "--cluster", "a100-8",
+            "--where", "colour=red"))
+
+    def test_needs_a_cluster_and_a_known_table(self):
+        self.assertIn("--cluster", self.refused(
+            "calibrate", "--from", self.scenario("t.csv", kernels([1] * len(SHAPES)))))
+        self.assertIn("neither", self.refused(
+            "calibrate", "--from", self.scenario("t.csv", "a,time_us\n1,2\n"), "--cluster", "a100-8"))
+
+
+if __name__ == "__main__":
+    main()
