@@ -149,6 +149,31 @@ class Dcqcn(CliTest):
         self.assertGreater(result["fair_after_s"], 0.02)
         self.assertLess(result["fair_after_s"], 0.1)
 
+    def test_packets_and_flows_agree_on_the_victim_of_pauses(self):
+        """A quarter of 40 Gb/s for each of four flows into a port, and for the one behind."""
+        for model in ("packet", "flow"):
+            svg, csv = self.folder / "plot.svg", self.folder / "series.csv"
+            result = self.dcqcn("--model", model, "--scenario", "victim", "--flows", "5",
+                                "--control", "none", "--parameters", "nvidia", "--last-ms", "20",
+                                "--svg", svg, "--csv", csv)
+            for flow in result["rates_gbps"]:
+                self.assertAlmostEqual(flow["mean"], 10, delta=0.6)
+            self.assertEqual(svg.read_text().count("<polyline"), 5 + 2 + 2)
+            self.assertEqual(len(csv.read_text().splitlines()), 501)
+
+    def test_flows_join_and_leave_and_share_what_is_there(self):
+        result = self.dcqcn("--model", "flow", "--flows", "3", "--join-ms", "20", "--leave-ms",
+                            "20", "--last-ms", "200")
+        rates = [flow["values"] for flow in result["rates_gbps"]]
+        self.assertEqual(rates[1][10], 0)
+        self.assertEqual(rates[2][-1], 0)
+        self.assertGreater(sum(each[350] for each in rates), 0.9 * 40)
+
+    def test_the_fluid_model_has_one_port(self):
+        self.assertIn("--model packet", self.refused("net", "dcqcn", "--scenario", "victim"))
+        self.assertIn("parking-lot", self.refused("net", "dcqcn", "--scenario", "x", "--model",
+                                                  "flow"))
+
     def test_unknown_parameters_are_refused(self):
         self.assertIn("paper, nvidia", self.refused("net", "dcqcn", "--parameters", "magic"))
 

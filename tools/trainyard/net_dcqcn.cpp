@@ -4,18 +4,21 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/error.h"
 #include "core/report/text.h"
 #include "network_models/congestion/dcqcn.h"
 #include "tools/trainyard/net.h"
+#include "tools/trainyard/net_congestion.h"
 
 namespace trainyard {
 namespace {
 
 struct DcqcnOptions {
   Inputs inputs;
-  std::string parameters = "paper", csv;
+  std::string parameters = "paper", csv, svg;
+  std::string model = "fluid", scenario = "incast", control = "dcqcn";
   int flows = 10;
-  double gbps = 40, delay_us = 4, last_ms = 100, join_ms = 0;
+  double gbps = 40, delay_us = 4, last_ms = 100, join_ms = 0, leave_ms = 0;
 };
 
 struct Spread {
@@ -135,7 +138,56 @@ Json dcqcn_json(const DcqcnOptions& options, const Outcome& outcome) {
           {"fair_after_s", outcome.fair_ms * 1e-3}};
 }
 
+double mean_of_last_fifth(const std::vector<double>& values) {
+  const std::size_t from = values.size() * 4 / 5;
+  double sum = 0;
+  for (std::size_t i = from; i < values.size(); ++i) sum += values[i];
+  return sum / static_cast<double>(values.size() - from);
+}
+
+// Over the cables of a small network, for models that have any.
+int congestion(const DcqcnOptions& options) {
+  Output output(options.inputs, "net-dcqcn");
+  output.expect_extra(options.csv);
+  output.expect_extra(options.svg);
+  const CongestionCase asked{
+      options.scenario, options.model,    options.control, options.parameters, options.flows,
+      options.gbps,     options.delay_us, options.last_ms, options.join_ms,    options.leave_ms};
+  const CongestionSeries series = run_congestion(asked);
+  if (!options.csv.empty()) output.write_extra(congestion_csv(series));
+  if (!options.svg.empty()) output.write_extra(congestion_svg(asked, series));
+  Json json{{"schema", "trainyard-net-congestion-1"},
+            {"scenario", asked.scenario},
+            {"model", asked.model},
+            {"control", asked.control},
+            {"parameters", asked.parameters},
+            {"step_ms", series.step_ms}};
+  TextTable table;
+  table.row({fmt::format("last {:g} ms", options.last_ms / 5), "mean", "unit"});
+  const auto add = [&](const char* name, const char* unit, const auto& lines) {
+    Json all = Json::array();
+    for (const CongestionSeries::Line& line : lines) {
+      const double mean = mean_of_last_fifth(line.values);
+      table.row({line.name, fmt::format("{:.3f}", mean), unit});
+      all.push_back({{"name", line.name}, {"mean", mean}, {"values", line.values}});
+    }
+    json[name] = all;
+  };
+  add("rates_gbps", "Gb/s", series.rates);
+  add("queues_kb", "KB of queue", series.queues);
+  add("paused", "of the time paused", series.pauses);
+  output.write(json, fmt::format("{}, {:g} Gb/s, {}, model {}\n\n{}", asked.scenario, asked.gbps,
+                                 asked.control, asked.model, table.text()));
+  return 0;
+}
+
 int dcqcn(const DcqcnOptions& options) {
+  if (options.model != "fluid") return congestion(options);
+  if (options.scenario != "incast" || options.control != "dcqcn" || !options.svg.empty() ||
+      options.leave_ms > 0)
+    throw ConfigError(
+        "the fluid model has one port, DCQCN and flows that stay; for --scenario, --control, "
+        "--leave-ms and --svg give --model packet or flow");
   Output output(options.inputs, "net-dcqcn");
   output.expect_extra(options.csv);
   const Outcome outcome = run(options);
@@ -147,7 +199,7 @@ int dcqcn(const DcqcnOptions& options) {
 }  // namespace
 
 void add_net_dcqcn(CLI::App& net, Action& action) {
-  CLI::App* command = net.add_subcommand("dcqcn", "Flows into one port under DCQCN, fluid model");
+  CLI::App* command = net.add_subcommand("dcqcn", "Flows that meet under congestion control");
   auto options = std::make_shared<DcqcnOptions>();
   command->add_option("--parameters", options->parameters, "Parameter set; help lists them")
       ->capture_default_str();
@@ -167,6 +219,20 @@ void add_net_dcqcn(CLI::App& net, Action& action) {
   command->add_option("--last-ms", options->last_ms, "Simulated time")
       ->check(CLI::Range(1.0, 100000.0))
       ->capture_default_str();
+  command
+      ->add_option("--leave-ms", options->leave_ms,
+                   "Towards the end flows leave, the last to come first, so long one after another")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--model", options->model, "fluid (published equations), packet or flow")
+      ->capture_default_str();
+  command->add_option("--scenario", options->scenario, "incast, parking-lot or victim")
+      ->capture_default_str();
+  command
+      ->add_option("--control", options->control,
+                   "dcqcn, swift, hybrid or none; models packet and flow")
+      ->capture_default_str();
+  command->add_option("--svg", options->svg, "File for a plot of rates, queues and pauses");
   command->add_option("--csv", options->csv, "File for queue and rates over time");
   add_outputs(*command, options->inputs);
   command->callback([&action, options] { action = [options] { return dcqcn(*options); }; });
