@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #include "core/error.h"
 
 namespace trainyard {
@@ -15,6 +16,8 @@ std::span<const BackendEntry> backends() {
       BackendEntry{"sim", "all ranks on a simulated cluster, in simulated time: trainyard sim",
                    nullptr},
       BackendEntry{"cpu", "a process a rank on the processors of real machines", make_cpu_backend},
+      BackendEntry{"cuda", "a process a rank, each on a GPU of its own, on one node or many",
+                   make_cuda_backend},
   };
   return kBackends;
 }

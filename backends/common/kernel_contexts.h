@@ -21,6 +21,8 @@ class KernelContexts {
   // The step's gradients overflowed: its optimizer kernels change nothing.
   void skip_update() { base_.skip_update = true; }
   bool skipped() const { return base_.skip_update; }
+  // Those of no instruction: what changes from step to step.
+  const KernelContext& scalars() const { return base_; }
   KernelContext of(const Instr& instr) const;
 
  private:

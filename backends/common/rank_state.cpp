@@ -13,9 +13,8 @@
 namespace trainyard {
 namespace {
 
-void write_numbers(std::span<const float> values, DType dtype, std::span<std::byte> to) {
-  check(to.size() == values.size() * static_cast<std::size_t>(size_of(dtype)),
-        "{} values for {} bytes of {}", values.size(), to.size(), dtype_name(dtype));
+std::vector<std::byte> stored(std::span<const float> values, DType dtype) {
+  std::vector<std::byte> to(values.size() * static_cast<std::size_t>(size_of(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (dtype == DType::fp32) {
       std::memcpy(&to[4 * i], &values[i], 4);
@@ -24,6 +23,7 @@ void write_numbers(std::span<const float> values, DType dtype, std::span<std::by
       std::memcpy(&to[2 * i], &bits, 2);
     }
   }
+  return to;
 }
 
 std::vector<float> read_numbers(std::span<const std::byte> from, DType dtype) {
@@ -42,8 +42,7 @@ std::vector<float> read_numbers(std::span<const std::byte> from, DType dtype) {
 
 }  // namespace
 
-RankState::RankState(const Job& job, const Program& program, const Coord& coord,
-                     std::span<std::byte> memory)
+RankState::RankState(const Job& job, const Program& program, const Coord& coord, RankMemory& memory)
     : program_(program),
       coord_(coord),
       memory_(memory),
@@ -64,11 +63,16 @@ RankState::Flat RankState::find(const std::string& name) const {
     if (type.name != name || spec.parent != kNone) continue;
     if (!type.persistent) return {};
     check(spec.offset.value >= 0, "{} has no place in memory", name);
-    return {memory_.subspan(static_cast<std::size_t>(spec.offset.value),
-                            static_cast<std::size_t>(type.size().value)),
-            type.dtype};
+    return {static_cast<std::size_t>(spec.offset.value),
+            static_cast<std::size_t>(type.size().value), type.dtype};
   }
   return {};
+}
+
+std::vector<std::byte> RankState::contents(const Flat& flat) const {
+  std::vector<std::byte> bytes(flat.bytes);
+  memory_.read(flat.place, bytes);
+  return bytes;
 }
 
 ElementRange RankState::stepped(std::size_t bucket) const {
@@ -78,8 +82,12 @@ ElementRange RankState::stepped(std::size_t bucket) const {
 // values_of(bucket, part): all elements of the bucket's flat buffer, padding zero.
 template <class Fill>
 void RankState::fill(const Fill& values_of) {
-  const auto put = [](const Flat& flat, std::span<const float> values) {
-    if (!flat.bytes.empty()) write_numbers(values, flat.dtype, flat.bytes);
+  const auto put = [this](const Flat& flat, std::span<const float> values) {
+    if (flat.empty()) return;
+    const std::vector<std::byte> bytes = stored(values, flat.dtype);
+    check(bytes.size() == flat.bytes, "{} values for {} bytes of {}", values.size(), flat.bytes,
+          dtype_name(flat.dtype));
+    memory_.write(flat.place, bytes);
   };
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const auto [first, count] = stepped(b);
@@ -122,13 +130,13 @@ std::vector<CheckpointPiece> RankState::save() {
     const auto b = static_cast<std::size_t>(of.bucket);
     const Bucket& bucket = buckets_[b];
     const auto [first, count] = stepped(b);
-    Flat weights = !bucket.master.bytes.empty()        ? bucket.master
-                   : !bucket.param_shard.bytes.empty() ? bucket.param_shard
-                                                       : bucket.params;
+    Flat weights = !bucket.master.empty()        ? bucket.master
+                   : !bucket.param_shard.empty() ? bucket.param_shard
+                                                 : bucket.params;
     const std::array<Flat, 3> parts{weights, bucket.moment1, bucket.moment2};
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      check(!parts[p].bytes.empty(), "bucket {} keeps nothing for part {}", layouts_[b].name, p);
-      copies_.push_back(read_numbers(parts[p].bytes, parts[p].dtype));
+      check(!parts[p].empty(), "bucket {} keeps nothing for part {}", layouts_[b].name, p);
+      copies_.push_back(read_numbers(contents(parts[p]), parts[p].dtype));
       check(static_cast<std::int64_t>(copies_.back().size()) == count,
             "{} elements of bucket {} are stepped, {} are kept", count, layouts_[b].name,
             copies_.back().size());
@@ -149,13 +157,14 @@ void RankState::append_common(std::size_t b, Group group, std::vector<std::byte>
   for (const Flat& flat :
        {bucket.params, bucket.param_shard, bucket.master, bucket.moment1, bucket.moment2}) {
     const std::int64_t element = size_of(flat.dtype);
-    const auto held = static_cast<std::int64_t>(flat.bytes.size()) / element;
+    const auto held = static_cast<std::int64_t>(flat.bytes) / element;
     const bool whole = held == layout.elements;
     if (held == 0 || (group == Group::data && !whole)) continue;
+    const std::vector<std::byte> all = contents(flat);
     for (const Rectangle& r : clip(common, whole ? ElementRange{0, held} : stepped(b)))
       for (std::int64_t row = 0; row < r.rows; ++row) {
         const auto bytes =
-            flat.bytes.subspan((r.offset + row * r.row_stride) * element, r.columns * element);
+            std::span(all).subspan((r.offset + row * r.row_stride) * element, r.columns * element);
         to.insert(to.end(), bytes.begin(), bytes.end());
       }
   }
@@ -171,8 +180,8 @@ std::optional<std::uint64_t> RankState::replica_hash(Group group) const {
 std::vector<std::vector<float>> RankState::parameters() const {
   std::vector<std::vector<float>> all;
   for (const Bucket& bucket : buckets_) {
-    const Flat& flat = bucket.params.bytes.empty() ? bucket.param_shard : bucket.params;
-    all.push_back(read_numbers(flat.bytes, flat.dtype));
+    const Flat& flat = bucket.params.empty() ? bucket.param_shard : bucket.params;
+    all.push_back(read_numbers(contents(flat), flat.dtype));
   }
   return all;
 }

@@ -1,11 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "backends/common/checkpoint_reader.h"
 #include "backends/common/checkpoint_writer.h"
+#include "backends/common/rank_memory.h"
 #include "core/checkpoint/shard_map.h"
 #include "core/config/job.h"
 #include "core/model/initial_weights.h"
@@ -18,8 +18,7 @@ namespace trainyard {
 class RankState {
  public:
   // `memory` holds the program's persistent buffers and outlives this.
-  RankState(const Job& job, const Program& program, const Coord& coord,
-            std::span<std::byte> memory);
+  RankState(const Job& job, const Program& program, const Coord& coord, RankMemory& memory);
 
   // Parameters as `weights` has them, moments and padding zero.
   void start(const InitialWeights& weights);
@@ -41,9 +40,11 @@ class RankState {
  private:
   // A flat buffer of the program; no bytes where the program has none that persists.
   struct Flat {
-    std::span<std::byte> bytes;
+    std::size_t place = 0, bytes = 0;
     DType dtype = DType::fp32;
+    bool empty() const { return bytes == 0; }
   };
+  std::vector<std::byte> contents(const Flat& flat) const;
   struct Bucket {
     Flat params, param_shard, master, moment1, moment2;
   };
@@ -55,7 +56,7 @@ class RankState {
 
   const Program& program_;
   Coord coord_;
-  std::span<std::byte> memory_;
+  RankMemory& memory_;
   std::vector<BucketLayout> layouts_;
   std::vector<Bucket> buckets_;
   std::vector<BucketPieces> to_save_;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "backends/common/rank_memory.h"
 #include "backends/common/store.h"
 #include "core/config/job.h"
 #include "core/engine/backend.h"
@@ -14,7 +15,7 @@ class RealBackend : public Backend {
  public:
   // Where the buffers of this rank's programs are. Those that persist keep their places and their
   // contents from step to step.
-  virtual std::span<std::byte> memory() = 0;
+  virtual RankMemory& memory() = 0;
   // Replaces each value by its sum over all ranks, for what ranks agree on between steps. All ranks
   // call it in the same order with as many values. Throws std::runtime_error naming the missing
   // rank.
@@ -26,6 +27,7 @@ struct RealBackendOptions {
   RankId rank{};
   Store* store = nullptr;    // by which ranks connect; outlives connect()
   bool one_host = true;      // all ranks share this host
+  std::int32_t place = 0;    // among the ranks of this host: the number of its GPU
   std::string interface;     // network interface between hosts; empty: that of the host's name
   std::int32_t threads = 1;  // for kernels
   Bytes memory;              // for all programs that will be submitted

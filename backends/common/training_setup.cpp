@@ -57,6 +57,7 @@ Surroundings meet_others(const Job& job, const TrainingOptions& options, const P
       found.one_host = false;
       continue;
     }
+    if (RankId(r) == options.rank) found.place = found.local_ranks;
     ++found.local_ranks;
     const std::int32_t stage = mesh.coord(RankId(r))[Axis::pipeline];
     if (!reads_tokens(*plans.training.by_stage[stage])) continue;
@@ -72,6 +73,7 @@ RealBackendOptions backend_options(const Job& job, const TrainingOptions& option
   out.rank = options.rank;
   out.store = options.store;
   out.one_host = around.one_host;
+  out.place = around.place;
   out.interface = options.interface;
   out.memory = memory;
   const auto processors = static_cast<std::int32_t>(std::thread::hardware_concurrency());

@@ -15,7 +15,7 @@ Plans make_plans(const Job& job);
 // A rank's place in the run, as it was found when all met.
 struct Surroundings {
   bool one_host = true;
-  std::int32_t local_ranks = 1;
+  std::int32_t local_ranks = 1, place = 0;  // of this host, and this one among them
   TrainingFeed::Node node;
 };
 // Waits for all ranks. Throws ConfigError when they are not about to run the same programs,

@@ -27,14 +27,15 @@ class CpuBackend final : public RealBackend {
         transport_(options.rank, {timeout_of(job), options.one_host, options.interface}),
         size_(static_cast<std::size_t>(options.memory.value)),
         arena_(new (kAlignment) std::byte[size_]{}),
+        memory_({arena_.get(), size_}),
         workers_(options.threads),
-        device_(job, options.rank, transport_, memory(), &workers_),
+        device_(job, options.rank, transport_, {arena_.get(), size_}, &workers_),
         control_(transport_, kControlChannel) {}
 
   std::string_view name() const override { return "cpu"; }
   std::span<const RankId> local_ranks() const override { return ranks_; }
   Time now() const override { return device_.now(); }
-  std::span<std::byte> memory() override { return {arena_.get(), size_}; }
+  RankMemory& memory() override { return memory_; }
 
   void connect(const Mesh& mesh) override {
     transport_.connect(mesh, store_);
@@ -62,6 +63,7 @@ class CpuBackend final : public RealBackend {
   Transport transport_;
   std::size_t size_;
   std::unique_ptr<std::byte[], AlignedDelete> arena_;
+  HostRankMemory memory_;
   Workers workers_;
   CpuDevice device_;
   Collectives control_;

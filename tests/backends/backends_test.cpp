@@ -18,7 +18,7 @@ std::string refusal(std::string_view name) {
 }
 
 TEST(Backends, UnknownNameIsAnsweredWithTheValidOnes) {
-  EXPECT_THAT(refusal("cuba"), ::testing::HasSubstr("\"cuba\" is unknown; valid: cpu"));
+  EXPECT_THAT(refusal("cuba"), ::testing::HasSubstr("\"cuba\" is unknown; valid: cpu, cuda"));
 }
 
 TEST(Backends, TheSimulatorSaysWhichCommandItHas) {

@@ -47,7 +47,8 @@ std::vector<Change> real_run_changes() {
                           "run.keep_checkpoints=1",
                           "run.keep_best=false",
                           "run.timeout_s=1",
-                          "run.threads=2"})
+                          "run.threads=2",
+                          "run.cuda_graphs=true"})
     changes.push_back({"cluster", set, Effect::none});
   return changes;
 }

@@ -88,7 +88,9 @@ class Ours {
 
   // Runs the step's kernels in the order of the program, and adds the time each takes.
   void time_kernels(std::int64_t number, KernelTimes& times) {
-    const ProgramMemory memory(program(), backend_->memory());
+    std::vector<std::byte> arena(backend_->memory().size());
+    backend_->memory().read(0, arena);
+    const ProgramMemory memory(program(), arena);
     KernelContexts contexts(job_, RankId(0));
     contexts.begin(program(), inputs(number));
     for (const Instr& instr : program().code) {

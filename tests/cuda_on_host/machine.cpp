@@ -24,6 +24,8 @@ constexpr std::array kSettings{
     Setting{"slow_us", [](Machine& m, long long v) { m.slow_us = static_cast<int>(v); }},
     Setting{"failing_call", [](Machine& m, long long v) { m.failing_call = static_cast<int>(v); }},
     Setting{"hanging_call", [](Machine& m, long long v) { m.hanging_call = static_cast<int>(v); }},
+    Setting{"faulty_device",
+            [](Machine& m, long long v) { m.faulty_device = static_cast<int>(v); }},
 };
 
 void set(Machine& m, const std::string& pair) {

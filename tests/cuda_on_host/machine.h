@@ -14,8 +14,9 @@ struct Machine {
   // of work `slow_us` later than it could, so that those who should wait for it and do not go
   // ahead.
   int slow_stream = -1, slow_us = 200;
-  // The communication call of this number (counted from 1 in each process) fails or never ends.
-  int failing_call = 0, hanging_call = 0;
+  // The NCCL call of this number (counted from 1 on the device, or on each one: -1) fails or never
+  // ends.
+  int failing_call = 0, hanging_call = 0, faulty_device = -1;
 };
 Machine& machine();
 

@@ -175,7 +175,8 @@ void add_train(CLI::App& app, Action& action) {
       "train", "Train a model for real, a process a rank, as it was planned and simulated");
   auto options = std::make_shared<TrainOptions>();
   add_inputs(*command, options->inputs);
-  command->add_option("--backend", options->backend, "What computes: cpu")->capture_default_str();
+  command->add_option("--backend", options->backend, "What computes: cpu or cuda")
+      ->capture_default_str();
   command
       ->add_option("--nproc", options->processes,
                    "Processes to start on this machine: the job's ranks, which is the default")

@@ -68,7 +68,7 @@ class GoldenRun {
   Tensors tensors(const std::string& what) {
     Tensors out;
     for (const BucketLayout& bucket : state_.buckets()) {
-      const std::span<const float> flat = buffer(bucket.name + "." + what);
+      const std::vector<float> flat = buffer(bucket.name + "." + what);
       for (const HeldRectangle& r : bucket.rectangles) {
         std::vector<double>& to = out[r.tensor];
         to.resize(static_cast<std::size_t>(r.shape[0] * r.shape[1]));
@@ -88,13 +88,15 @@ class GoldenRun {
     return options;
   }
 
-  std::span<const float> buffer(const std::string& name) {
+  std::vector<float> buffer(const std::string& name) {
     const Program& program = *programs_.by_stage[0];
     for (const BufferSpec& spec : program.buffers) {
       const BufferType& type = program.buffer_types[spec.type];
-      if (type.name == name && spec.parent == kNone)
-        return {reinterpret_cast<const float*>(backend_->memory().data() + spec.offset.value),
-                static_cast<std::size_t>(type.size().value / 4)};
+      if (type.name != name || spec.parent != kNone) continue;
+      std::vector<float> values(static_cast<std::size_t>(type.size().value / 4));
+      backend_->memory().read(static_cast<std::size_t>(spec.offset.value),
+                              std::as_writable_bytes(std::span(values)));
+      return values;
     }
     ADD_FAILURE() << "no buffer " << name;
     return {};

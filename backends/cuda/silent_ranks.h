@@ -1,0 +1,20 @@
+#pragma once
+#include <string>
+
+#include "backends/common/store.h"
+#include "core/types.h"
+
+namespace trainyard {
+
+struct OwnPlace {
+  RankId rank{};
+  std::int32_t ranks = 1;
+};
+
+// After a failure: leaves where this rank is in the store, gives the others a few seconds to do the
+// same, and returns "; rank 1 is in …; ranks are silent: 2, 3" with the last instructions of all
+// who told of them (`dump`, a line each). Never throws.
+std::string where_all_are(Store& store, const OwnPlace& own, const std::string& position,
+                          const std::string& dump);
+
+}  // namespace trainyard
