@@ -59,10 +59,12 @@ std::string FlightRecorder::positions() {
   if (in_graph_) return fmt::format("in the graph of step {}", step_);
   std::string text;
   ended();
-  for (const Lane& lane : lanes_)
-    if (lane.done < lane.issued.size())
-      text +=
-          fmt::format("{}in {}", text.empty() ? "" : "; ", describe(lane.issued[lane.done].instr));
+  for (const Lane& lane : lanes_) {
+    if (lane.done == lane.issued.size()) continue;
+    const Issued& at = lane.issued[lane.done];
+    const char* const place = at.start == nullptr ? "at" : reached(at.start) ? "in" : "before";
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", place, describe(at.instr));
+  }
   return text.empty() ? fmt::format("behind step {}", step_) : text;
 }
 
@@ -70,17 +72,24 @@ std::string FlightRecorder::dump() {
   if (program_ == nullptr || in_graph_) return {};
   ended();
   std::string text;
-  const std::size_t first = order_.size() - std::min(order_.size(), kRemembered);
-  for (std::size_t i = first; i < order_.size(); ++i) {
-    const Lane& lane = lanes_[static_cast<std::size_t>(program_->code[order_[i]].stream)];
-    const auto at = std::ranges::find(lane.issued, order_[i], &Issued::instr);
-    const auto place = static_cast<std::size_t>(at - lane.issued.begin());
-    const char* const state = place < lane.done                          ? "done"
-                              : place == lane.done && reached(at->start) ? "running"
-                                                                         : "waiting";
-    text += fmt::format("rank {}: {:7} {}\n", index(rank_), state, describe(order_[i]));
-  }
+  // Most of a step is issued long before the GPU gets there.
+  constexpr std::size_t kAhead = 16;
+  std::size_t frontier = order_.size();
+  while (frontier > 0 && state_of(order_[frontier - 1]) != "done") --frontier;
+  const std::size_t end = std::min(order_.size(), frontier + kAhead);
+  const std::size_t first = end - std::min(end, kRemembered);
+  for (std::size_t i = first; i < end; ++i)
+    text +=
+        fmt::format("rank {}: {:7} {}\n", index(rank_), state_of(order_[i]), describe(order_[i]));
   return text;
+}
+
+std::string FlightRecorder::state_of(std::uint32_t instr) const {
+  const Lane& lane = lanes_[static_cast<std::size_t>(program_->code[instr].stream)];
+  const auto at = std::ranges::lower_bound(lane.issued, instr, {}, &Issued::instr);
+  const auto place = static_cast<std::size_t>(at - lane.issued.begin());
+  if (place < lane.done) return "done";
+  return place == lane.done && reached(at->start) ? "running" : "waiting";
 }
 
 std::string FlightRecorder::describe(std::uint32_t i) const {

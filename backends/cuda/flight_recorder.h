@@ -27,7 +27,8 @@ class FlightRecorder {
   std::size_t ended();
   // "in instruction 17 of step 3 (all_reduce on stream tensor, …)", one for each stream at work.
   std::string positions();
-  // A line for each of the last instructions issued: done, running or waiting.
+  // A line for each of the last instructions that ended and of those that follow, 64 in all: done,
+  // running or waiting.
   std::string dump();
   std::string describe(std::uint32_t instr) const;
 
@@ -41,6 +42,7 @@ class FlightRecorder {
     std::size_t done = 0;  // of issued, known to have ended
   };
   void advance(Lane& lane);
+  std::string state_of(std::uint32_t instr) const;
   static bool reached(cudaEvent_t event);
 
   RankId rank_;

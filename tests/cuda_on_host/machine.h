@@ -14,8 +14,7 @@ struct Machine {
   // of work `slow_us` later than it could, so that those who should wait for it and do not go
   // ahead.
   int slow_stream = -1, slow_us = 200;
-  // The NCCL call of this number (counted from 1 on the device, or on each one: -1) fails or never
-  // ends.
+  // NCCL calls on the device (-1: on any) until one fails or never ends; 0: none does.
   int failing_call = 0, hanging_call = 0, faulty_device = -1;
 };
 Machine& machine();

@@ -27,31 +27,29 @@ namespace {
 
 enum CallKind { all_reduce = 1, all_gather, reduce_scatter, broadcast, transfer };
 
-// Calls of each device so far.
-std::array<std::atomic<int>, 64> calls{};
+// What is to become of a call.
+enum class Fate : std::uint8_t { usual, fails, hangs };
 
-// Whether this call is the one that is to fail or hang.
-bool misbehaves(Links& links, int number) {
-  if (number == machine().failing_call) {
-    links.fail(ncclSystemError, "the test wants this call to fail");
-    links.wait_for_abort();
-    return true;
-  }
-  if (number == machine().hanging_call) links.wait_for_abort();
-  return number == machine().hanging_call;
+// Whether the countdown ends with this call.
+bool counts_down(int& calls) { return calls > 0 && --calls == 0; }
+
+Fate next_fate() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  Machine& m = machine();
+  if (m.faulty_device >= 0 && m.faulty_device != current_device()) return Fate::usual;
+  if (counts_down(m.failing_call)) return Fate::fails;
+  return counts_down(m.hanging_call) ? Fate::hangs : Fate::usual;
 }
 
 // Puts a call on a stream. After an error it holds up the stream until the communicator is aborted,
 // as NCCL's kernels do.
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::function<void(Links&)> call) {
   if (comm->links->state() == ncclInProgress) return ncclInvalidUsage;
-  const int device = current_device();
-  const int number = machine().faulty_device < 0 || machine().faulty_device == device
-                         ? ++calls[static_cast<std::size_t>(device)]
-                         : 0;
-  enqueue(stream, [links = comm->links, number, call = std::move(call)] {
+  enqueue(stream, [links = comm->links, fate = next_fate(), call = std::move(call)] {
     const Links::Turn turn(*links);
-    if (number > 0 && misbehaves(*links, number)) return;
+    if (fate == Fate::fails) links->fail(ncclSystemError, "the test wants this call to fail");
+    if (fate != Fate::usual) return links->wait_for_abort();
     try {
       call(*links);
     } catch (const LinkError& error) {

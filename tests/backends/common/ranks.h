@@ -1,6 +1,5 @@
 #pragma once
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +17,8 @@ class Ranks {
     for (std::int32_t r = 0; r < job.mesh().size(); ++r) {
       const auto bytes = static_cast<std::size_t>(program(r).arena_bytes.value);
       memory_.emplace_back(bytes, std::byte{0xab});
-      views_.emplace_back(memory_.back());
-      states_.emplace_back(job_, program(r), coord(r), views_.back());
+      views_.push_back(std::make_unique<HostRankMemory>(memory_.back()));
+      states_.emplace_back(job_, program(r), coord(r), *views_.back());
     }
   }
 
@@ -93,7 +92,7 @@ class Ranks {
   Job job_;
   ProgramSet programs_;
   std::vector<std::vector<std::byte>> memory_;
-  std::deque<HostRankMemory> views_;  // of memory_; states keep references
+  std::vector<std::unique_ptr<HostRankMemory>> views_;  // of memory_; states keep references
   std::vector<RankState> states_;
 };
 
