@@ -29,7 +29,9 @@ endfunction()
 # the usual headers and those given parsed once for all. Names in unnamed namespaces must then differ
 # within a target.
 function(trainyard_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic)
+  # What nvcc makes of a source is not pedantic.
+  target_compile_options(
+    ${target} PRIVATE -Wall -Wextra $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wpedantic>)
   if(TRAINYARD_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
