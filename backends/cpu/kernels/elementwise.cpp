@@ -16,12 +16,20 @@ void add(const Launch& launch) {
     const auto b = by_place ? operand<const T>(launch, 1) : operand<const T>(launch, 1, rows, n);
     check(b.columns == n && (!by_place || b.rows >= launch.context.sequence),
           "adding [{}, {}] to rows of {}", b.rows, b.columns, n);
+    const auto add_to = [](T* sum, const T* term, std::int64_t elements) {
+      Span<T> to(sum, elements);
+      to = (to.template cast<C>() + ConstSpan<T>(term, elements).template cast<C>())
+               .template cast<T>();
+    };
+    // The sums of a flat buffer come as a column: a row an element would be a call an element.
+    if (!by_place && a.stride == n && b.stride == n)
+      return for_ranges(launch, rows * n, row_grain(1), [&](std::int64_t first, std::int64_t last) {
+        add_to(a.data + first, b.data + first, last - first);
+      });
     for_ranges(launch, rows, row_grain(n), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t r = first; r < last; ++r) {
         const std::int64_t from = by_place ? token_row(launch.context, rows, r).place : r;
-        Span<T> to(a.row(r), n);
-        to = (to.template cast<C>() + ConstSpan<T>(b.row(from), n).template cast<C>())
-                 .template cast<T>();
+        add_to(a.row(r), b.row(from), n);
       }
     });
   });
