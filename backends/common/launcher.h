@@ -18,6 +18,11 @@ struct LaunchOptions {
   std::chrono::milliseconds stopped_after{10'000};  // a rank stopped for longer is reported
 };
 
+// A worker that finds kSupervised among its variables ends with this code when it only noticed that
+// another one has ended; it is never named as the cause if there is another.
+inline constexpr int kPeerGoneCode = 3;
+inline constexpr const char* kSupervised = "TRAINYARD_SUPERVISED";
+
 // Runs `processes` workers of one program on this machine until all have ended, and forwards what
 // they print line by line as "[rank 3] …"; among the first lines of standard error of all ranks one
 // text is printed once. When a worker fails, or SIGINT, SIGTERM or SIGHUP arrives, the others end

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "backends/common/batch_feeds.h"
 #include "backends/common/patience.h"
+#include "backends/common/peer_error.h"
 #include "backends/common/rank_state.h"
 #include "backends/common/rendezvous.h"
 #include "backends/common/replica_check.h"
@@ -129,6 +131,7 @@ TrainingRun::Shared TrainingRun::share(const StepReport& report, std::int64_t ne
 
 StepReport TrainingRun::run(const ProgramSet& programs, const StepInputs& inputs) {
   const StepReport report = run_step(*backend_, programs, mesh_, inputs, kNever);
+  if (report.outcome == Outcome::peer_gone) throw PeerGone(report.message);
   if (report.outcome != Outcome::done) throw std::runtime_error(report.message);
   return report;
 }
@@ -269,7 +272,8 @@ RunFacts TrainingRun::facts() const {
 
 void TrainingRun::run() {
   if (observer_ != nullptr) observer_->begin(facts());
-  std::string failure;
+  std::exception_ptr failure;
+  std::string problem;
   try {
     while (progress_.steps < total_) {
       step();
@@ -277,10 +281,11 @@ void TrainingRun::run() {
     }
     checkpoints_.finish(observer_);
   } catch (const std::exception& error) {
-    failure = error.what();
+    failure = std::current_exception();
+    problem = error.what();
   }
-  if (observer_ != nullptr) observer_->end({progress_.steps, failure, job_.warnings});
-  if (!failure.empty()) throw std::runtime_error(failure);
+  if (observer_ != nullptr) observer_->end({progress_.steps, problem, job_.warnings});
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace

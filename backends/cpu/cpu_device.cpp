@@ -47,6 +47,8 @@ void CpuDevice::begin(const Program& program, const StepInputs& inputs) {
   try {
     open_links();
     stage_first_batch();
+  } catch (const PeerGone& error) {
+    streams_.fail(kNone, error.what(), true);
   } catch (const std::exception& error) {
     streams_.fail(kNone, error.what());
   }
@@ -211,8 +213,8 @@ StepReport CpuDevice::report() {
   StepReport out;
   out.elapsed = now() - started_;
   if (streams_.failed()) {
-    const auto [instr, problem] = streams_.failure();
-    out.outcome = Outcome::fault;
+    const auto [instr, problem, peer_gone] = streams_.failure();
+    out.outcome = peer_gone ? Outcome::peer_gone : Outcome::fault;
     out.message = instr == kNone
                       ? fmt::format("rank {}: {}", index(rank_), problem)
                       : fmt::format("rank {}, {}: {}", index(rank_), describe(instr), problem);

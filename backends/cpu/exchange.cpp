@@ -74,7 +74,7 @@ void Exchange::wait() {
     if (moved)
       last = now();
     else if (broken_ != nullptr)
-      throw PeerError(fmt::format("rank {} closed the connection", index(broken_->link.peer)));
+      throw PeerGone(fmt::format("rank {} closed the connection", index(broken_->link.peer)));
     else
       sleep(last + transport_.timeout());
   }

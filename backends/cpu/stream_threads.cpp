@@ -5,6 +5,8 @@
 #include <exception>
 #include <utility>
 
+#include "backends/common/peer_error.h"
+
 namespace trainyard {
 
 StreamThreads::StreamThreads(std::function<void()> on_failure)
@@ -77,11 +79,11 @@ void StreamThreads::wait_mark(Stream other, std::uint32_t instr) {
     mark.wait(now, std::memory_order_acquire);
 }
 
-void StreamThreads::fail(std::uint32_t instr, const std::string& problem) {
+void StreamThreads::fail(std::uint32_t instr, const std::string& problem, bool peer_gone) {
   {
     const std::lock_guard lock(mutex_);
     if (failed_.load(std::memory_order_relaxed)) return;
-    failure_ = {instr, problem};
+    failure_ = {instr, problem, peer_gone};
     failed_.store(true, std::memory_order_release);
   }
   for (Queue& q : queues_) {
@@ -132,6 +134,8 @@ void StreamThreads::execute(Queue& q, Item& item) {
   if (item.instr != kNone) q.position.store(item.instr, std::memory_order_relaxed);
   try {
     item.work();
+  } catch (const PeerGone& error) {
+    fail(item.instr, error.what(), true);
   } catch (const std::exception& error) {
     fail(item.instr, error.what());
   }

@@ -38,7 +38,7 @@ class StreamThreads {
   // For the caller's own stream: blocks until the mark is there; false: the step has failed.
   bool wait_here(Stream other, std::uint32_t instr);
   void mark_here(Stream stream, std::uint32_t instr) { set_mark(stream, instr); }
-  void fail(std::uint32_t instr, const std::string& problem);
+  void fail(std::uint32_t instr, const std::string& problem, bool peer_gone = false);
 
   // Blocks until all queues are empty (true) or `timeout` has passed (false). A failed step's
   // queues run empty without work.
@@ -48,6 +48,7 @@ class StreamThreads {
   struct Failure {
     std::uint32_t instr = kNone;
     std::string problem;
+    bool peer_gone = false;  // it is another rank's end that was noticed
   };
   Failure failure() const;
   // Per stream, the instruction it is at; kNone when idle.

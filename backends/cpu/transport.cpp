@@ -93,7 +93,7 @@ void Transport::call(Link link, SteadyTime deadline) {
   try {
     Socket socket = connect_to(address, deadline);
     if (!write_whole(socket, &first, sizeof first, deadline))
-      throw PeerError(fmt::format("rank {} closed the connection", index(link.peer)));
+      throw PeerGone(fmt::format("rank {} closed the connection", index(link.peer)));
     sockets_.emplace(link, std::move(socket));
   } catch (const std::system_error& error) {
     if (error.code().value() == ETIMEDOUT) missing(std::span(&link, 1));

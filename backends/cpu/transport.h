@@ -5,21 +5,15 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "backends/common/peer_error.h"
 #include "backends/common/store.h"
 #include "backends/cpu/sockets.h"
 #include "core/mesh/mesh.h"
 
 namespace trainyard {
-
-// A peer that is missing, silent or gone; the text names its rank.
-class PeerError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct TransportOptions {
   std::chrono::milliseconds timeout{120'000};

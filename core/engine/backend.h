@@ -13,7 +13,12 @@
 
 namespace trainyard {
 
-enum class Outcome : std::uint8_t { done, fault, timeout };
+enum class Outcome : std::uint8_t {
+  done,
+  fault,
+  timeout,
+  peer_gone,  // another rank has ended, and knows why
+};
 
 // How one step ended. Failures of a run are values, never exceptions.
 struct StepReport {

@@ -3,6 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 
+#include "backends/common/launcher.h"
+#include "backends/common/peer_error.h"
+#include "backends/common/worker_place.h"
 #include "core/error.h"
 #include "tools/trainyard/command.h"
 
@@ -49,6 +52,11 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "trainyard: internal error: {}\nPlease report it with the command line.\n",
                error.what());
     return 1;
+  } catch (const trainyard::PeerGone& error) {
+    fmt::print(stderr, "trainyard: {}\n", error.what());
+    return trainyard::process_environment().contains(trainyard::kSupervised)
+               ? trainyard::kPeerGoneCode
+               : 1;
   } catch (const std::exception& error) {
     fmt::print(stderr, "trainyard: {}\n", error.what());
     return 1;

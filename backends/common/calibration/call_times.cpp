@@ -7,6 +7,7 @@
 #include <list>
 
 #include "backends/common/calibration/probe_programs.h"
+#include "backends/common/peer_error.h"
 #include "core/error.h"
 
 namespace trainyard {
@@ -50,6 +51,7 @@ class Prober {
       const double before = processor_us();
       backend_->submit(place_.rank, program, {});
       const StepReport report = backend_->wait(kNever);
+      if (report.outcome == Outcome::peer_gone) throw PeerGone(report.message);
       if (report.outcome != Outcome::done) throw std::runtime_error(report.message);
       std::array<double, 2> sums{processor_us() - before, to_microseconds(report.elapsed)};
       backend_->sum_over_ranks(sums);

@@ -67,8 +67,9 @@ void Supervisor::start() {
   for (std::int32_t rank = 0; rank < options_.processes; ++rank) {
     place.rank = place.local_rank = rank;
     Rank& started = ranks_.emplace_back();
-    started.process =
-        std::make_unique<ChildProcess>(options_.command, variables_of(place), former_mask_);
+    Environment variables = variables_of(place);
+    variables.emplace(kSupervised, "1");
+    started.process = std::make_unique<ChildProcess>(options_.command, variables, former_mask_);
     epoll_event event{.events = EPOLLIN, .data = {.u32 = static_cast<std::uint32_t>(rank)}};
     opened(epoll_ctl(ends_fd_, EPOLL_CTL_ADD, started.process->ended_fd(), &event), "epoll_ctl");
   }
@@ -268,7 +269,10 @@ const Supervisor::Failure* Supervisor::first_failure() const {
     const int signal = ranks_[static_cast<std::size_t>(failure.rank)].ending->signal;
     return signal != 0 && signal != SIGABRT;
   });
-  const Failure& first = failures_.front();
+  const auto cause = std::ranges::find_if(failures_, [this](const Failure& failure) {
+    return ranks_[static_cast<std::size_t>(failure.rank)].ending->exit_code != kPeerGoneCode;
+  });
+  const Failure& first = cause != failures_.end() ? *cause : failures_.front();
   return killed != failures_.end() && killed->time - first.time < kShortly ? &*killed : &first;
 }
 

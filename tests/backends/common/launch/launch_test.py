@@ -96,6 +96,14 @@ class Launches(unittest.TestCase):
         self.assertEqual(err.splitlines()[-1],
                          "trainyard: rank 1 exited with code 1; its last line: disk is full")
 
+    def test_a_rank_that_only_noticed_an_end_is_not_the_cause(self):
+        code, _, err = self.run_to_end(
+            'if [ $TRAINYARD_RANK = 1 ]; then sleep 0.3; echo "disk is full" >&2; exit 1; fi; '
+            'echo "rank 1 closed the connection" >&2; exit 3', grace=5000)
+        self.assertEqual(code, 1)
+        self.assertEqual(err.splitlines()[-1],
+                         "trainyard: rank 1 exited with code 1; its last line: disk is full")
+
     def test_ranks_that_ignore_sigterm_are_killed(self):
         code, _, err = self.run_to_end(
             "trap '' TERM; if [ $TRAINYARD_RANK = 0 ]; then exit 7; fi; sleep 1000; sleep 1000")
