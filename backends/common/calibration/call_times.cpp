@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <list>
 
 #include "backends/common/calibration/probe_programs.h"
 #include "backends/common/peer_error.h"
@@ -42,8 +41,7 @@ class Prober {
   }
 
   // One of `calls` calls in the program: the middle one of several runs.
-  CallSample time(Program probe, std::int32_t calls) {
-    const Program& program = programs_.emplace_back(std::move(probe));
+  CallSample time(const Program& program, std::int32_t calls) {
     std::vector<CallSample> runs;
     for (int run = 0; run <= kRuns; ++run) {
       std::array<double, 1> together{};
@@ -68,7 +66,6 @@ class Prober {
  private:
   const TrialRank& place_;
   std::unique_ptr<RealBackend> backend_;
-  std::list<Program> programs_;  // all: a backend knows a program again by its address
 };
 
 Job job_of_axis(std::int32_t Parallel::*axis, std::int32_t ranks) {
@@ -81,7 +78,8 @@ Job job_of_axis(std::int32_t Parallel::*axis, std::int32_t ranks) {
   return job;
 }
 
-constexpr Bytes kMemory{2 * kBytes.back() + 1024};
+// For the operands of a call and of the kernel between two calls.
+constexpr Bytes kMemory{2 * kBytes.back() + (4 << 20)};
 
 void time_collectives(TrialRank place, const MakeBackend& make, std::vector<CallSample>& samples) {
   PartOfStore store(*place.store, "collectives/");
@@ -94,6 +92,10 @@ void time_collectives(TrialRank place, const MakeBackend& make, std::vector<Call
       const Bytes bytes{std::max<std::int64_t>(1, size / unit) * unit};
       const std::int32_t repeats = repeats_of(size);
       CallSample sample = prober.time(collective_probe(op, bytes, place.ranks, repeats), repeats);
+      const CallSample kernels = prober.time(kernel_probe(repeats), repeats);
+      constexpr double kLeast = 1;  // us; no message takes less
+      sample.us = std::max(kLeast, sample.us - kernels.us);
+      sample.work_us = std::max(kLeast, sample.work_us - kernels.work_us);
       sample.op = op;
       sample.ranks = place.ranks;
       sample.bytes = static_cast<double>(bytes.value);

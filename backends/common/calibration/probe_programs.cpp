@@ -9,11 +9,11 @@ namespace {
 
 class Probe {
  public:
-  explicit Probe(std::int32_t stage) {
+  Probe(std::int32_t stage, std::int64_t tick_elements) {
     program_.stage = stage;
     program_.passes.push_back({PassKind::forward, 0, 0});
-    program_.kernels.push_back(per_parameter(KernelKind::zero, kTickElements, 0, 4));
-    tick_ = buffer("tick", kTickElements);
+    program_.kernels.push_back(per_parameter(KernelKind::zero, tick_elements, 0, 4));
+    tick_ = buffer("tick", tick_elements);
   }
 
   std::uint32_t buffer(const char* name, std::int64_t elements) {
@@ -45,7 +45,7 @@ class Probe {
     return static_cast<std::uint32_t>(program_.code.size() - 1);
   }
 
-  // A kernel that takes next to no time.
+  // The kernel between two calls.
   std::uint32_t tick(std::uint32_t wait) {
     Instr instr;
     instr.op = Op::kernel;
@@ -60,10 +60,13 @@ class Probe {
   Program take() { return std::move(program_); }
 
  private:
-  static constexpr std::int64_t kTickElements = 16;
   Program program_;
   std::uint32_t tick_ = 0;
 };
+
+// A kernel long enough for the other stream's thread to fall asleep and for the call's operands to
+// leave the nearest cache, as those of a layer are.
+constexpr std::int64_t kAmidElements = 512 << 10;
 
 Instr message(Op op, std::int32_t steps, Bytes bytes) {
   Instr instr;
@@ -80,8 +83,14 @@ Instr message(Op op, std::int32_t steps, Bytes bytes) {
 
 }  // namespace
 
+Program kernel_probe(std::int32_t repeats) {
+  Probe probe(0, kAmidElements);
+  for (std::int32_t i = 0; i <= repeats; ++i) probe.tick(kNone);
+  return probe.take();
+}
+
 Program collective_probe(Op op, Bytes bytes, std::int32_t members, std::int32_t repeats) {
-  Probe probe(0);
+  Probe probe(0, kAmidElements);
   const std::int64_t elements = bytes.value / size_of(DType::fp32);
   const std::uint32_t full = probe.buffer("full", elements);
   const std::uint32_t shard = probe.buffer("shard", elements / members);
@@ -107,7 +116,8 @@ Program collective_probe(Op op, Bytes bytes, std::int32_t members, std::int32_t 
 }
 
 Program message_probe(std::int32_t stage, Bytes bytes, std::int32_t repeats) {
-  Probe probe(stage);
+  constexpr std::int64_t kNextToNothing = 16;
+  Probe probe(stage, kNextToNothing);
   const std::int64_t elements = bytes.value / size_of(DType::fp32);
   const std::uint32_t out = probe.buffer("out", elements), in = probe.buffer("in", elements);
   const bool first = stage % 2 == 0;
