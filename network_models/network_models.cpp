@@ -60,6 +60,10 @@ const NetworkModelInfo& network_model_info(std::string_view name) {
   throw ConfigError(fmt::format("unknown network model '{}'; valid: {}", name, valid));
 }
 
+void NetworkModel::set_loss(LinkId, double, Time) {
+  throw ConfigError("fault loss: only network.model \"flow\" loses packets of a link");
+}
+
 std::unique_ptr<NetworkModel> make_network_model(const Job& job) {
   const NetworkModelInfo& info = network_model_info(job.network.model);
   return info.make(info, job);

@@ -151,6 +151,18 @@ double CollectiveTimer::tree_us(const Call& call, const Link& wires,
          wire_us(bytes, gbs);
 }
 
+double CollectiveTimer::best_tree_us(const Call& call, const Link& wires) const {
+  return std::min({tree_us(call, wires, nccl_.ll), tree_us(call, wires, nccl_.ll128),
+                   tree_us(call, wires, nccl_.simple)});
+}
+
+Time CollectiveTimer::tree_time(const GroupShape& shape, Bytes bytes, const Wires& wires) const {
+  check(shape.nodes > 1, "a tree needs two nodes");
+  if (bytes.value <= 0) return {};
+  const Call call{Op::all_reduce, shape, static_cast<double>(bytes.value)};
+  return microseconds(nccl_.launch_us + best_tree_us(call, link(shape, wires)));
+}
+
 // Summed in the NVLink switches of whole nodes, tree between them (NVLS, NVLSTree).
 double CollectiveTimer::nvls_us(const Call& call, const Link& wires) const {
   const auto& [op, shape, bytes] = call;
@@ -200,21 +212,31 @@ Time CollectiveTimer::time(Op op, const GroupShape& shape, Bytes bytes) const {
         "{} is no collective", op_name(op));
   if (shape.ranks <= 1 || bytes.value <= 0) return {};
   if (const MeasuredCall* known = measured(op)) return wait(*known, op, shape.ranks, bytes);
+  const Wires expected = expected_wires(shape);
+  return choose(op, shape, bytes, expected, expected).time;
+}
+
+CollectiveTimer::Choice CollectiveTimer::choose(Op op, const GroupShape& shape, Bytes bytes,
+                                                const Wires& ring, const Wires& tree) const {
   const Call call{op, shape, static_cast<double>(bytes.value)};
-  const Link wires = link(shape, expected_wires(shape));
-  double best = std::numeric_limits<double>::infinity();
-  if (op == Op::all_to_all) {
-    best = all_to_all_us(call, wires);
-  } else {
-    best = best_ring_us(call, wires);
-    if (op == Op::all_reduce && shape.nodes > 1)
-      for (const Protocol* protocol : {&nccl_.ll, &nccl_.ll128, &nccl_.simple})
-        best = std::min(best, tree_us(call, wires, *protocol));
-    const bool whole_nodes = shape.ranks == shape.nodes * node_.gpus && node_.gpus > 4;
-    if (op == Op::all_reduce && nccl_.nvls_gbs > 0 && whole_nodes)
-      best = std::min(best, nvls_us(call, wires));
-  }
-  return microseconds(nccl_.launch_us + best);
+  const Link wires = link(shape, ring);
+  const auto choice = [this](double us, std::string_view algorithm) {
+    return Choice{microseconds(nccl_.launch_us + us), algorithm};
+  };
+  if (op == Op::all_to_all) return choice(all_to_all_us(call, wires), "pairs");
+  double best = best_ring_us(call, wires);
+  std::string_view algorithm = "ring";
+  const auto consider = [&](double us, std::string_view name) {
+    if (us >= best) return;
+    best = us;
+    algorithm = name;
+  };
+  if (op == Op::all_reduce && shape.nodes > 1)
+    consider(best_tree_us(call, link(shape, tree)), "tree");
+  const bool whole_nodes = shape.ranks == shape.nodes * node_.gpus && node_.gpus > 4;
+  if (op == Op::all_reduce && nccl_.nvls_gbs > 0 && whole_nodes)
+    consider(nvls_us(call, link(shape, tree)), shape.nodes > 1 ? "nvls tree" : "nvls");
+  return choice(best, algorithm);
 }
 
 bool CollectiveTimer::takes_ring(Op op, const GroupShape& shape, Bytes bytes) const {

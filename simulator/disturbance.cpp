@@ -53,8 +53,7 @@ void RankDisturbance::add(const Fault& fault) {
     case Fault::Kind::jitter:
       sigma_ = std::hypot(sigma_, fault.sigma);
       break;
-    case Fault::Kind::link_slow:
-    case Fault::Kind::link_down:
+    default:
       break;  // Traffic's
   }
 }
@@ -74,7 +73,7 @@ std::int64_t RankDisturbance::end(std::int64_t start, std::int64_t work,
 Disturbances::Disturbances(const Job& job, const Mesh& mesh, const Placement& placement) {
   const PhiloxKey key = random_key(job.seed, "jitter");
   for (const Fault& fault : job.faults) {
-    if (fault.of_link()) continue;
+    if (fault.of_fabric()) continue;
     for (std::int32_t r = 0; r < mesh.size(); ++r) {
       const RankId rank{r};
       const bool everyone = fault.rank < 0 && fault.node < 0;

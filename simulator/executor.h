@@ -25,6 +25,9 @@ class Executor {
   std::optional<NetworkUse> network_use(Time whole) const {
     return traffic_ ? traffic_->use(whole) : std::nullopt;
   }
+  std::optional<NetworkFailure> network_failure() const {
+    return traffic_ ? traffic_->failure() : std::nullopt;
+  }
   TransferEnds& transfer_ends() { return transfer_ends_; }
   const TransferEnds& transfer_ends() const { return transfer_ends_; }
   const std::vector<std::unique_ptr<Island>>& islands() const { return islands_; }

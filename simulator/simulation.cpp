@@ -158,6 +158,11 @@ SimulationResult execute(const Job& job, const ProgramSet& programs,
   executor.run();
   SimulationResult result;
   count(scene, result);
+  if (const auto failed = executor.network_failure()) {
+    result.failure = failed->message;
+    result.iteration = failed->at;
+    return result;
+  }
   if (!executor.finished()) {
     result.stuck = stuck_report(scene, executor);
     return result;

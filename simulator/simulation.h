@@ -37,7 +37,8 @@ struct SimulationOptions {
 };
 
 struct SimulationResult {
-  std::string stuck;  // empty, or every blocked instruction and whom it waits for
+  std::string stuck;    // empty, or every blocked instruction and whom it waits for
+  std::string failure;  // or what ended it at `iteration`: an error of NCCL that names both ends
   Time iteration;
   std::array<Time, kCauses> breakdown{};  // of the critical path; sums to iteration exactly
   std::int32_t bounding_stage = 0;        // where the critical path spends most of its time

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/config/job.h"
@@ -88,6 +89,15 @@ class CollectiveTimer {
   Wires expected_wires(const GroupShape& shape) const;
   // The same collective as a ring over `wires`, by the best protocol.
   Time ring_time(Op op, const GroupShape& shape, Bytes bytes, const Wires& wires) const;
+  // All-reduce over two binary trees of the nodes.
+  Time tree_time(const GroupShape& shape, Bytes bytes, const Wires& wires) const;
+  // What NCCL takes where its rings and trees would get such wires, and how it is called.
+  struct Choice {
+    Time time;
+    std::string_view algorithm;
+  };
+  Choice choose(Op op, const GroupShape& shape, Bytes bytes, const Wires& ring,
+                const Wires& tree) const;
   // Whether a ring is what time() takes.
   bool takes_ring(Op op, const GroupShape& shape, Bytes bytes) const;
   // What each of the `ranks` works for it before, or for a message (Op::send): where that was
@@ -106,6 +116,7 @@ class CollectiveTimer {
 
   Link link(const GroupShape& shape, const Wires& wires) const;
   double best_ring_us(const Call& call, const Link& wires) const;
+  double best_tree_us(const Call& call, const Link& wires) const;
   static double ring_us(const Call& call, const Link& wires, const Protocol& protocol);
   double tree_us(const Call& call, const Link& wires, const Protocol& protocol) const;
   double nvls_us(const Call& call, const Link& wires) const;

@@ -10,29 +10,11 @@
 namespace trainyard {
 
 Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
-    : scene_(scene), costs_(costs), node_(job.cluster.node), network_(make_network_model(job)) {
-  for (const Fault& fault : job.faults)
-    if (fault.of_link()) add_events(fault);
-  std::ranges::stable_sort(events_, std::greater(), &LinkEvent::at);
-}
-
-void Traffic::add_events(const Fault& fault) {
-  const LinkId link = network_->link(fault.link);
-  const bool down = fault.kind == Fault::Kind::link_down;
-  events_.push_back({fault.at.value, link, down ? 0 : 1 / fault.factor});
-  const bool returns = fault.lasts < kNever - fault.at;
-  const Time back = returns ? fault.at + fault.lasts : kNever;
-  const bool noticed = down && fault.converge < back - fault.at;
-  if (noticed) events_.push_back({(fault.at + fault.converge).value, link, -1, true});
-  if (returns) events_.push_back({back.value, link, 1});
-  if (noticed && returns) events_.push_back({back.value, link, -1, false});
-}
-
-void Traffic::happen(const LinkEvent& event) {
-  const Time now = nanoseconds(event.at);
-  if (event.fraction >= 0) network_->set_capacity(event.link, event.fraction, now);
-  if (event.known_down) network_->route_around(event.link, *event.known_down, now);
-}
+    : scene_(scene),
+      costs_(costs),
+      node_(job.cluster.node),
+      network_(make_network_model(job)),
+      events_(link_events(job)) {}
 
 // A gang goes on when a transfer has landed on all its lanes, those it landed on early included:
 // what they would have sent before the network's present leaves at the present.
@@ -101,14 +83,15 @@ void Traffic::start_rings(std::uint32_t moving) {
 
 bool Traffic::advance(std::vector<Landing>& landed) {
   while (landed.empty()) {
-    std::int64_t next = waiting_.empty() ? kNever.value : waiting_.top().at;
+    std::int64_t next = waiting_.empty() ? kNever.value : std::max(waiting_.top().at, reached_);
     // What happens to links when all is done is nobody's concern.
     const bool idle = waiting_.empty() && moving_of_.empty();
-    const bool event = !idle && !events_.empty() && events_.back().at <= next;
-    if (event) next = events_.back().at;
+    const bool event = !idle && happened_ < events_.size() && events_[happened_].at.value <= next;
+    if (event) next = events_[happened_].at.value;
     ended_.clear();
     const Time reached = network_->advance(nanoseconds(next), ended_);
     if (reached < kNever) reached_ = reached.value;
+    if (network_->failure()) return false;
     for (const FlowEnd& end : ended_) {
       const auto found = moving_of_.find(index(end.flow));
       Moving& moving = moving_[found->second];
@@ -120,12 +103,15 @@ bool Traffic::advance(std::vector<Landing>& landed) {
     }
     if (!ended_.empty()) continue;
     if (event) {
-      happen(events_.back());
-      events_.pop_back();
+      happen(events_[happened_++], *network_);
       continue;
     }
     if (waiting_.empty()) return false;
-    for (; !waiting_.empty() && waiting_.top().at == next; waiting_.pop()) start(waiting_.top());
+    for (; !waiting_.empty() && waiting_.top().at <= next; waiting_.pop()) {
+      Start leaving = waiting_.top();
+      leaving.at = next;
+      start(leaving);
+    }
   }
   return true;
 }

@@ -12,6 +12,7 @@
 #include "network_models/network_model.h"
 #include "simulator/costs.h"
 #include "simulator/flow_ends.h"
+#include "simulator/link_events.h"
 #include "simulator/scene.h"
 
 namespace trainyard {
@@ -24,8 +25,9 @@ struct Landing {
 };
 
 // What islands put on a network whose flows meet. Everything that waits to leave is known when no
-// island can go on, and what leaves later leaves after something has landed; so the network is
-// driven from one start or end to the next, in the order of time.
+// island can go on, and what leaves later leaves after something has landed (lanes of a gang go on
+// together, when the last of them has what it needs); so the network is driven from one start or
+// end to the next, in the order of time.
 class Traffic {
  public:
   Traffic(const Job& job, const Scene& scene, const Costs& costs);
@@ -34,9 +36,10 @@ class Traffic {
   // A data-parallel collective that all have reached: its rings leave each lane at `ready`.
   void add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
                  std::span<const std::int64_t> ready);
-  // Goes to where the next flows end. False: nothing is on the way.
+  // Goes to where the next flows end. False: nothing is on the way, or the network has failed.
   bool advance(std::vector<Landing>& landed);
   std::optional<NetworkUse> use(Time whole) const { return network_->use(whole); }
+  std::optional<NetworkFailure> failure() const { return network_->failure(); }
 
  private:
   struct Start {
@@ -46,20 +49,11 @@ class Traffic {
     std::uint32_t crossing = kNone;
     bool operator>(const Start& o) const { return at != o.at ? at > o.at : order > o.order; }
   };
-  // A link changes, or switches learn that it has.
-  struct LinkEvent {
-    std::int64_t at = 0;
-    LinkId link{};
-    double fraction = 1;               // of its rate from then on; negative: as it is
-    std::optional<bool> known_down{};  // switches go around it from then on, or no more
-  };
   struct Moving {
     Start start;
     std::int32_t flows = 0;  // still to end
   };
 
-  void add_events(const Fault& fault);
-  void happen(const LinkEvent& event);
   void start(const Start& start);
   void start_rings(std::uint32_t moving);
   void send(std::uint32_t moving, std::span<const Flow> flows);
@@ -74,7 +68,8 @@ class Traffic {
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::int64_t, std::uint32_t> moving_of_;  // by flow
   std::vector<FlowEnd> ended_;
-  std::vector<LinkEvent> events_;         // latest first
+  std::vector<LinkEvent> events_;
+  std::size_t happened_ = 0;
   std::int64_t added_ = 0, reached_ = 0;  // reached: the network's present, ns
 };
 

@@ -46,6 +46,10 @@ StepReport SimBackend::wait(Time deadline) {
   if (!last_.stuck.empty()) {
     report.outcome = Outcome::fault;
     report.message = last_.stuck;
+  } else if (!last_.failure.empty()) {
+    report.outcome = Outcome::fault;
+    report.message = last_.failure;
+    report.elapsed = last_.iteration;
   } else if (last_.iteration > deadline - now_) {
     report.outcome = Outcome::timeout;
     report.elapsed = deadline - now_;

@@ -26,6 +26,16 @@ const std::vector<Grammar>& grammars() {
       {"jitter", Fault::Kind::jitter, {"sigma"}, {"sigma"}},
       {"link_slow", Fault::Kind::link_slow, {"link", "at", "for", "factor"}, {"link", "factor"}},
       {"link_down", Fault::Kind::link_down, {"link", "at", "for", "converge"}, {"link"}},
+      {"flap",
+       Fault::Kind::flap,
+       {"link", "at", "down", "up", "cycles", "converge"},
+       {"link", "down"}},
+      {"switch_down", Fault::Kind::switch_down, {"switch", "at", "for", "converge"}, {"switch"}},
+      {"nic_down",
+       Fault::Kind::nic_down,
+       {"node", "nic", "at", "for", "converge"},
+       {"node", "nic"}},
+      {"loss", Fault::Kind::loss, {"link", "at", "for", "rate"}, {"link", "rate"}},
   };
   return table;
 }
@@ -73,15 +83,23 @@ bool assign(std::string_view word, std::string_view value, Fault& fault) {
   if (word == "at") return time(fault.at);
   if (word == "for") return time(fault.lasts);
   if (word == "converge") return time(fault.converge);
-  if (word == "link") return !(fault.link = value).empty();
+  if (word == "down") return time(fault.down) && fault.down.value > 0;
+  if (word == "up") return time(fault.up);
+  if (word == "nic") return integer(fault.nic);
+  if (word == "cycles") return integer(fault.cycles) && fault.cycles > 0;
+  if (word == "rate") return number(fault.rate, 0) && fault.rate < 1;
+  if (word == "link" || word == "switch") return !(fault.part = value).empty();
   if (word == "sigma") return number(fault.sigma, 0);
   return number(fault.factor, 1e-3);  // "factor"
 }
 
 std::string_view expected(std::string_view word) {
-  if (word == "rank" || word == "node") return "an index from 0, such as 7";
+  if (word == "rank" || word == "node" || word == "nic") return "an index from 0, such as 7";
   if (word == "link") return "a link of the fabric, such as tor_up:3:5";
-  if (word == "at" || word == "for" || word == "converge")
+  if (word == "switch") return "a switch, such as tor:3, aggregation:17 or core:2:5";
+  if (word == "cycles") return "a count from 1, such as 3";
+  if (word == "rate") return "a part of all packets below 1, such as 1e-4";
+  if (word == "at" || word == "for" || word == "converge" || word == "up" || word == "down")
     return "a time with unit, such as 30s or 250us";
   return word == "sigma" ? "a number from 0, such as 0.02" : "a number above 0, such as 1.1";
 }
@@ -123,10 +141,13 @@ std::string fault_problem(const Fault& fault, const Job& job) {
     return fmt::format("rank {} does not exist; legal: 0 to {}", fault.rank, job.gpus() - 1);
   if (fault.node >= job.cluster.nodes)
     return fmt::format("node {} does not exist; legal: 0 to {}", fault.node, job.cluster.nodes - 1);
+  if (fault.kind == Fault::Kind::nic_down && fault.nic >= job.cluster.node.nics)
+    return fmt::format("nic {} does not exist; legal: 0 to {}", fault.nic,
+                       job.cluster.node.nics - 1);
   const std::string& model = job.network.model;
-  if (fault.of_link() && model != "flow" && model != "simgrid" && model != "packet")
+  if (fault.of_fabric() && model != "flow" && model != "simgrid" && model != "packet")
     return fmt::format("network.model \"{}\" has no link \"{}\"; legal: \"flow\", \"packet\"",
-                       model, printable(fault.link));
+                       model, printable(fault.part));
   return "";
 }
 

@@ -105,6 +105,7 @@ struct FabricProfile {
   Bandwidth uplink;               // per uplink and direction
   double oversubscription = 1;    // of that way: 7 means one seventh leads on
   bool adaptive_routing = false;  // switches spread packets by load: no ECMP collisions
+  bool pinned = false;            // paths by the target's place instead of hashes
   bool polarised = false;         // all switches hash alike: a tier's choice settles the next one's
   double hop_latency_us = 0;      // per switch traversed beyond the first
   double base_latency_us = 0;     // NIC to NIC in one ToR, including host and PCIe

@@ -111,6 +111,11 @@ struct Network {
   std::int32_t qps_per_connection = 1;
   std::string congestion_control = "ideal";  // of flow and packet
   std::string dcqcn_parameters = "nvidia";
+  // What senders do about lost packets, see Transport.
+  std::int32_t ib_timeout = 20, ib_retry_count = 7;  // NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT
+  bool adaptive_retransmission = false;
+  Bytes send_window{4 << 20};  // most that a connection sends without an answer: NCCL_BUFFSIZE
+  Bytes mtu{4096};
 };
 
 // Times that stand in for the kernel and collective models; NaN or empty = not given.
@@ -129,14 +134,29 @@ struct Measured {
 // jitter: every kernel's time is multiplied by 1 + |N(0, sigma)|, drawn per rank and instruction.
 // link_slow: a link of the fabric takes `factor` times as long for what crosses it, for `lasts`.
 // link_down: nothing crosses it; `converge` later the switches go around it.
+// flap: both directions of a link's cable are down for `down`, then up for `up`, `cycles` times.
+// switch_down, nic_down: so are all cables of a switch, or that of one card of a node.
+// loss: a link loses a part `rate` of all packets.
 struct Fault {
-  enum class Kind : std::uint8_t { slow, late, jitter, link_slow, link_down } kind{};
-  std::int32_t rank = -1, node = -1;
+  enum class Kind : std::uint8_t {
+    slow,
+    late,
+    jitter,
+    link_slow,
+    link_down,
+    flap,
+    switch_down,
+    nic_down,
+    loss
+  } kind{};
+  std::int32_t rank = -1, node = -1, nic = -1;
   Time at, lasts = kNever;
-  double factor = 1, sigma = 0;
-  std::string link;  // such as "tor_up:3:5", see Fabric::named
+  double factor = 1, sigma = 0, rate = 0;
+  std::string part;  // of the fabric, such as "tor_up:3:5" or "tor:3", see Fabric::part
   Time converge;
-  bool of_link() const { return kind == Kind::link_slow || kind == Kind::link_down; }
+  Time down, up;
+  std::int32_t cycles = 1;
+  bool of_fabric() const { return kind >= Kind::link_slow; }
 };
 
 // Reads one line such as "slow rank=7 at=10s factor=1.1"; throws ConfigError naming the word.

@@ -26,6 +26,7 @@ Fabric::Fabric(const Cluster& cluster)
     : node_(cluster.node),
       nodes_(cluster.nodes),
       adaptive_(cluster.fabric.adaptive_routing),
+      pinned_(cluster.fabric.pinned),
       base_latency_us_(cluster.fabric.base_latency_us),
       hop_latency_us_(cluster.fabric.hop_latency_us) {
   const FabricProfile& fabric = cluster.fabric;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/config/job.h"
 
@@ -48,6 +49,11 @@ class Fabric {
   // says what is wrong with it.
   LinkId named(std::string_view text) const;
   LinkId link(const LinkPlace& place) const;
+  // Both directions of a link's cable; of all cables of the switch called tor:NUMBER,
+  // aggregation:NUMBER or core:PLANE:PORT (throws ConfigError); of a node's card.
+  std::vector<LinkId> cable(LinkId link) const;
+  std::vector<LinkId> cables_of_switch(std::string_view text) const;
+  std::vector<LinkId> cable_of_card(std::int32_t node, std::int32_t card) const;
   LinkPlace place(LinkId link) const;
   std::string name(LinkId link) const;  // "uplink 3 of ToR 17"
   // Payload bytes per second; infinite where the profile sets no limit.
@@ -70,6 +76,7 @@ class Fabric {
   std::int32_t tor_ports() const { return tor_ports_; }
   std::int32_t aggregation_ports() const { return aggregation_ports_; }
   bool adaptive() const { return adaptive_; }
+  bool pinned() const { return pinned_; }
   // Of a path over so many switches outside the nodes, queues empty.
   Time latency(int switches) const;
 
@@ -79,6 +86,7 @@ class Fabric {
 
  private:
   bool has(const LinkPlace& place) const;
+  std::vector<LinkId> both(LinkPlace out) const;
   std::int64_t owners(LinkKind kind) const;
   std::int32_t ports(LinkKind kind) const;
 
@@ -86,7 +94,7 @@ class Fabric {
   std::int32_t nodes_, rails_, nodes_per_tor_, sets_per_pod_, tor_sets_, pods_;
   std::int32_t uplinks_, core_ports_;           // cables
   std::int32_t tor_ports_, aggregation_ports_;  // ways a packet may take
-  bool adaptive_;
+  bool adaptive_, pinned_;
   double base_latency_us_, hop_latency_us_;
   std::array<double, kLinkKinds> capacity_{};
   std::array<std::int64_t, kLinkKinds + 1> first_{};

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,11 +44,13 @@ class Router {
   // A link that is down is no way up any more. Whoever asks for paths decides when switches know.
   void set_up(LinkId link, bool up);
 
-  // Throws ConfigError that names both ends if no way is left between them.
+  // None if no way is left between both ends.
+  std::optional<Path> find(const QueuePair& pair) const;
+  // Throws ConfigError that names both ends if there is none.
   Path path(const QueuePair& pair) const;
 
  private:
-  struct Headers;  // what switches hash
+  struct Headers;  // what switches hash, or look up
   struct Walk;     // a path in the making
   struct Cards {
     std::int32_t source, target;
@@ -58,10 +61,11 @@ class Router {
   std::int32_t card_of(std::int32_t gpu, std::uint32_t turn) const;
   std::int32_t rail(std::int32_t card) const;
   std::int32_t tor(std::int32_t card) const;
-  Cards cards(const QueuePair& pair) const;
+  std::uint32_t pinned_way(const Headers& headers, bool from_tor) const;
+  std::optional<Cards> cards(const QueuePair& pair) const;
   void inside(std::int32_t source, std::int32_t target, Walk& walk) const;
-  void climb(std::int32_t source_tor, std::int32_t target_tor, Walk& walk) const;
-  void cross_core(std::int32_t source_pod, std::int32_t target_pod, std::int32_t plane,
+  bool climb(std::int32_t source_tor, std::int32_t target_tor, Walk& walk) const;
+  bool cross_core(std::int32_t source_pod, std::int32_t target_pod, std::int32_t plane,
                   Walk& walk) const;
   bool leads_on(std::int32_t source_tor, std::int32_t target_tor, std::int32_t plane) const;
   bool core_is_up(std::int32_t source_aggregation, std::int32_t target_aggregation,
@@ -69,7 +73,6 @@ class Router {
   template <class Usable>
   std::int32_t choose(const Walk& walk, std::uint32_t of_switch, std::int32_t ports,
                       Usable usable) const;
-  [[noreturn]] void unreachable(const QueuePair& pair) const;
 
   Fabric fabric_;
   bool polarised_;

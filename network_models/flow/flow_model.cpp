@@ -43,7 +43,8 @@ FlowModel::FlowModel(const Cluster& cluster, const Network& network, const Place
       placement_(placement),
       queue_pairs_(static_cast<std::uint32_t>(network.qps_per_connection)),
       rates_(capacities(fabric_)),
-      carried_(static_cast<std::size_t>(fabric_.links())) {
+      carried_(static_cast<std::size_t>(fabric_.links())),
+      transport_(network, seed) {
   const ControlParameters control = control_parameters(cluster, network);
   if (control.control == Control::ideal) return;
   dynamics_ =
@@ -73,26 +74,29 @@ FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
   return transfer.id;
 }
 
-// Puts the transfer on the paths that its queue pairs have now.
+// Puts the transfer on its paths, or finds that they do not work.
 void FlowModel::send(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
-  std::vector<MaxMin::Use> uses;
-  for (const Flow& flow : transfer.flows) {
-    check(flow.bytes == transfer.flows.front().bytes, "flows in step have equal sizes");
-    for (std::uint32_t number = 0; number < queue_pairs_; ++number) {
-      const Path path = this->path(flow, number);
-      transfer.latency = std::max(transfer.latency, fabric_.latency(path.switches));
-      for (const LinkId link : path.span()) uses.push_back({static_cast<std::int32_t>(link)});
-    }
-  }
-  if (uses.empty() || transfer.left <= 0)
+  auto uses = paths(transfer);
+  if (!uses) return lose(slot);
+  if (uses->empty() || transfer.left <= 0)
     return due_.set(slot, now_ + transfer.latency, transfer.order);
-  transfer.flow = rates_.add(merged(std::move(uses)));
+  transfer.flow = rates_.add(merged(std::move(*uses)));
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
   slot_of_flow_[transfer.flow] = slot;
   if (dynamics_ && transfer.latency.value > 0)
     dynamics_->add(transfer.flow, transfer.latency, now_);
   count_carried(transfer, 1);
+}
+
+// Takes the transfer off its paths, with what is left.
+void FlowModel::take_off(std::int32_t slot) {
+  Transfer& transfer = transfers_[slot];
+  count_sent(transfer);
+  count_carried(transfer, -1);
+  transfer.rate = 0;
+  due_.erase(slot);
+  forget(std::exchange(transfer.flow, -1));
 }
 
 void FlowModel::count_carried(const Transfer& transfer, double sign) {
@@ -101,13 +105,19 @@ void FlowModel::count_carried(const Transfer& transfer, double sign) {
 }
 
 std::optional<NetworkUse> FlowModel::use(Time whole) const {
-  NetworkUse out{slowest_, 0};
+  NetworkUse out{slowest_, 0, "", "", stalls_, longest_stall_};
+  if (slowest_ < 1 && index(slowest_link_) >= 0) out.slowest_name = fabric_.name(slowest_link_);
+  LinkId busiest{-1};
   for (std::int32_t i = 0; i < fabric_.links(); ++i) {
     const LinkKind kind = fabric_.place(LinkId{i}).kind;
     if (kind < LinkKind::nic_out) continue;
     const double can = fabric_.capacity(kind) * to_seconds(whole);
-    out.busiest_link = std::max(out.busiest_link, carried_[static_cast<std::size_t>(i)] / can);
+    const double load = carried_[static_cast<std::size_t>(i)] / can;
+    if (load <= out.busiest_link) continue;
+    out.busiest_link = load;
+    busiest = LinkId{i};
   }
+  if (index(busiest) >= 0) out.busiest_name = fabric_.name(busiest);
   return out;
 }
 
@@ -115,19 +125,12 @@ void FlowModel::route_around(LinkId link, bool down, Time now) {
   go_to(now);
   settle();
   router_.set_up(link, !down);
-  if (!down) return;
-  std::vector<std::int32_t> crossing;
-  rates_.each_use_of(static_cast<std::int32_t>(link),
-                     [&](std::int32_t flow, double) { crossing.push_back(slot_of_flow_[flow]); });
-  for (const std::int32_t slot : crossing) {
-    Transfer& transfer = transfers_[slot];
-    count_sent(transfer);
-    count_carried(transfer, -1);
-    transfer.rate = 0;
-    due_.erase(slot);
-    forget(std::exchange(transfer.flow, -1));
-    send(slot);
-  }
+  if (down)
+    for (const std::int32_t slot : crossing(link)) {
+      take_off(slot);
+      send(slot);
+    }
+  look_for_paths();
 }
 
 std::int32_t FlowModel::slot(FlowId flow) const {
@@ -142,18 +145,20 @@ void FlowModel::cancel(FlowId flow, Time now) {
   const std::int32_t at = slot(flow);
   if (transfers_[at].flow >= 0) {
     settle();
-    count_sent(transfers_[at]);
-    count_carried(transfers_[at], -1);
-    forget(transfers_[at].flow);
+    take_off(at);
   }
+  std::erase(lost_, at);
   release(at);
 }
 
 void FlowModel::set_capacity(LinkId link, double fraction, Time now) {
   go_to(now);
+  const bool dies = set_dead(link, fraction == 0);
+  if (dies) lose_all_over(link);
   // A link without a limit has one only while it is down.
   const double capacity = fraction > 0 ? fraction * fabric_.capacity(link) : 0;
   rates_.set_capacity(static_cast<std::int32_t>(link), capacity);
+  look_for_paths();
 }
 
 // Changes of one moment are solved together, when time goes on.
@@ -164,9 +169,10 @@ void FlowModel::go_to(Time now) {
   while (next() < now) {
     now_ = next();
     if (react()) continue;
-    check(transfers_[due_.item()].flow >= 0, "a flow ended at {} ns, which nobody has heard of",
-          now_.value);
-    finish_sending(due_.item());
+    const Transfer& transfer = transfers_[due_.item()];
+    check(transfer.flow >= 0 || transfer.lost < kNever,
+          "a flow ended at {} ns, which nobody has heard of", now_.value);
+    happen(due_.item());
     settle();
   }
   now_ = now;
@@ -204,15 +210,20 @@ void FlowModel::count_sent(Transfer& transfer) const {
 
 void FlowModel::finish_sending(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
+  const LinkId held{rates_.bottleneck(transfer.flow)};
   forget(std::exchange(transfer.flow, -1));
-  transfer.flows.clear();
   if (transfer.latency.value > 0) {
-    const double card =
-        std::min(fabric_.capacity(LinkKind::nic_out), fabric_.capacity(LinkKind::pcie_out));
     const double mean = transfer.size * queue_pairs_ / to_seconds(now_ - transfer.started);
-    slowest_ = std::min(slowest_, mean / card);
+    if (mean / card_rate() < slowest_) slowest_link_ = held;
+    slowest_ = std::min(slowest_, mean / card_rate());
   }
-  due_.set(slot, now_ + transfer.latency, transfer.order);
+  Time wait;
+  if (transfer.loss > 0)
+    wait = transport_.wait_for_last(transfer.loss, static_cast<std::uint64_t>(transfer.order));
+  if (wait == kNever) return give_up(transfer);
+  count_stall(wait);
+  transfer.flows.clear();
+  due_.set(slot, now_ + transfer.latency + wait, transfer.order);
 }
 
 void FlowModel::release(std::int32_t slot) {
@@ -221,7 +232,16 @@ void FlowModel::release(std::int32_t slot) {
   free_.push_back(slot);
 }
 
+// All bytes are sent, or a sender's timer has run out.
+void FlowModel::happen(std::int32_t slot) {
+  if (transfers_[slot].flow >= 0)
+    finish_sending(slot);
+  else
+    retry(slot);
+}
+
 Time FlowModel::advance(Time limit, std::vector<FlowEnd>& ended) {
+  if (failure_) return limit;
   const std::size_t before = ended.size();
   for (;;) {
     settle();
@@ -234,8 +254,9 @@ Time FlowModel::advance(Time limit, std::vector<FlowEnd>& ended) {
     if (react()) continue;
     while (!due_.empty() && due_.due() == now_) {
       const std::int32_t slot = due_.item();
-      if (transfers_[slot].flow >= 0) {
-        finish_sending(slot);
+      if (transfers_[slot].flow >= 0 || transfers_[slot].lost < kNever) {
+        happen(slot);
+        if (failure_) return now_;
         continue;
       }
       ended.push_back({transfers_[slot].id, now_});

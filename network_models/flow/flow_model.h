@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "network_models/fabric/fabric.h"
@@ -9,6 +10,7 @@
 #include "network_models/flow/due_queue.h"
 #include "network_models/flow/dynamics.h"
 #include "network_models/flow/max_min.h"
+#include "network_models/flow/transport.h"
 #include "network_models/network_model.h"
 
 namespace trainyard {
@@ -16,7 +18,8 @@ namespace trainyard {
 // Model `flow`: every flow takes the path that ECMP gives it, and flows share the links of the
 // fabric max-min fairly. A flow of several queue pairs has as many paths, each with an equal share
 // of the bytes; it moves at the pace of the slowest. It ends when its last byte arrives: a path's
-// latency after it was sent.
+// latency after it was sent. A flow over a dead link stops until its sender finds a path that works
+// (see Transport), or gives up.
 class FlowModel : public NetworkModel {
  public:
   // `seed` draws queue pair numbers, hence paths.
@@ -29,6 +32,8 @@ class FlowModel : public NetworkModel {
   void cancel(FlowId flow, Time now) override;
   void set_capacity(LinkId link, double fraction, Time now) override;
   Time advance(Time limit, std::vector<FlowEnd>& ended) override;
+  void set_loss(LinkId link, double part, Time now) override;
+  std::optional<NetworkFailure> failure() const override { return failure_; }
   std::optional<NetworkUse> use(Time whole) const override;
   void route_around(LinkId link, bool down, Time now) override;
   LinkId link(std::string_view name) const override { return fabric_.named(name); }
@@ -37,6 +42,8 @@ class FlowModel : public NetworkModel {
   const Router& router() const { return router_; }
   // Bytes per second of a flow that is being sent, of each where several move in step.
   Bandwidth rate(FlowId flow);
+  // Why nothing of it moves; empty if something does.
+  const std::string& obstacle(FlowId flow) const { return transfers_[slot(flow)].obstacle; }
   // The link that keeps it from being faster.
   LinkId bottleneck(FlowId flow);
   // Bytes per second that cross a link.
@@ -57,6 +64,9 @@ class FlowModel : public NetworkModel {
     double size = 0, rate = 0;
     Time started, since, latency;
     std::int64_t order = 0;
+    double loss = 0;             // chance that a last packet of it is lost
+    Time lost = kNever, window;  // nothing arrives since then; so long the sender does not mind
+    std::string obstacle;        // why, while lost
   };
 
   std::int32_t slot(FlowId flow) const;
@@ -73,6 +83,24 @@ class FlowModel : public NetworkModel {
   Time next() const;
   bool react();
   void upstream(std::int32_t flow, std::int32_t link, std::vector<std::int32_t>& out) const;
+  std::optional<std::vector<MaxMin::Use>> paths(Transfer& transfer) const;
+  void take_off(std::int32_t slot);
+  void happen(std::int32_t slot);
+  std::vector<std::int32_t> crossing(LinkId link) const;
+  double card_rate() const;
+
+  // In flow_outage.cpp.
+  bool set_dead(LinkId link, bool dead);  // whether it was alive
+  bool works(const Path& path) const;
+  double arrives(const Path& path) const;
+  void lose(std::int32_t slot);
+  void lose_all_over(LinkId link);
+  void look_for_paths();
+  void look_for_path(std::int32_t slot);
+  void retry(std::int32_t slot);
+  void count_stall(Time wait);
+  void give_up(const Transfer& transfer);
+  std::string obstacle(const Transfer& transfer) const;
 
   Fabric fabric_;
   Router router_;
@@ -85,8 +113,17 @@ class FlowModel : public NetworkModel {
   std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_
   Time now_;
   std::int64_t started_ = 0, solved_ = 0;
-  double slowest_ = 1;           // of a card's rate
+  double slowest_ = 1;  // of a card's rate
+  LinkId slowest_link_{-1};
   std::vector<double> carried_;  // bytes, by link
+
+  Transport transport_;
+  std::vector<bool> dead_;          // links; empty: none ever was
+  std::vector<double> loss_;        // of packets, by link; empty: none ever was
+  std::vector<std::int32_t> lost_;  // slots of transfers over dead links
+  std::int64_t stalls_ = 0;
+  Time longest_stall_;
+  std::optional<NetworkFailure> failure_;
 };
 
 }  // namespace trainyard

@@ -53,6 +53,10 @@ Sets with_packets(const std::string& control, Sets more = {}) {
   return all;
 }
 
+// Whatever the first 300 ms bring for rail 0 is lost, and later a packet of a thousand.
+constexpr const char* kOutage =
+    "faults.list=[\"switch_down switch=tor:0 for=300ms\", \"loss link=nic_out:0 rate=0.001\"]";
+
 // The jobs that keys are tried on; each adds to the first.
 const std::map<std::string, Sets>& bases() {
   static const std::map<std::string, Sets> kBases{
@@ -105,6 +109,8 @@ const std::map<std::string, Sets>& bases() {
       {"replayed", with({"measured.forward_ms=[10]", "measured.backward_ms=[20]"})},
       {"two nodes", with({"parallel.tensor=2", "parallel.pipeline=4", "parallel.data=2",
                           "batch.global_sequences=8"})},
+      {"outage", with({"parallel.tensor=2", "parallel.pipeline=4", "parallel.data=2",
+                       "batch.global_sequences=8", "network.model=flow", kOutage})},
       {"hopper",
        with({"cluster.preset=dgx-h100-superpod", "parallel.zero=0", "parallel.sequence=false",
              "parallel.tensor=1", "parallel.pipeline=1", "parallel.data=16", "model.layers=2"})},

@@ -53,6 +53,14 @@ std::vector<Change> real_run_changes() {
   return changes;
 }
 
+std::vector<Change> transport_changes() {
+  return {{"outage", "network.ib_timeout=14", Effect::faster},
+          {"outage", "network.ib_retry_count=0", Effect::differs},
+          {"outage", "network.adaptive_retransmission=true", Effect::faster},
+          {"outage", "network.send_window=1TiB", Effect::faster},
+          {"outage", "network.mtu=256", Effect::slower}};
+}
+
 std::vector<Change> job_changes() {
   return {
       {"cluster", "parallel.tensor=4", Effect::differs},
@@ -133,6 +141,7 @@ std::vector<Change> cluster_changes() {
           {"wide", "cluster.fabric.oversubscription=1000", Effect::differs},
           {"wide", "cluster.fabric.adaptive_routing=true", Effect::faster},
           {"wide", "cluster.fabric.polarised=true", Effect::slower},
+          {"flows", "cluster.fabric.pinned=true", Effect::differs},
           {"wide", "cluster.fabric.hop_latency_us=100", Effect::slower},
           {"wide", "cluster.fabric.base_latency_us=100", Effect::slower},
           {"dropped packets", "cluster.fabric.switch_buffer=0MiB", Effect::faster},
@@ -236,8 +245,8 @@ std::vector<Change> constant_changes() {
 
 std::vector<Change> schema_changes() {
   std::vector<Change> all = model_changes();
-  for (const auto& more : {job_changes(), real_run_changes(), cluster_changes(), measured_changes(),
-                           constant_changes()})
+  for (const auto& more : {job_changes(), transport_changes(), real_run_changes(),
+                           cluster_changes(), measured_changes(), constant_changes()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -39,10 +39,17 @@ Cluster small_cluster() {
   return cluster;
 }
 
+// Senders that always have something to send notice at once that a path works again.
+Network patient(std::int32_t qps) {
+  Network network{"flow", qps};
+  network.send_window = Bytes{std::int64_t{1} << 40};
+  return network;
+}
+
 class Flows : public testing::Test {
  protected:
   static constexpr std::int64_t kMillisecond = 25'000'000;  // bytes that a card sends in one
-  FlowModel model{small_cluster(), Network{"flow", 1}, Placement{1, {}}, 1};
+  FlowModel model{small_cluster(), patient(1), Placement{1, {}}, 1};
 
   FlowId start(int source, int target, std::int64_t bytes, Time now = {}) {
     return model.start({RankId{source}, RankId{target}, Bytes{bytes}}, now);
@@ -97,7 +104,7 @@ TEST_F(Flows, SlowDownAndStopWithTheirLinks) {
   model.set_capacity(cable, 0.5, microseconds(1000));
   EXPECT_TRUE(next(microseconds(2000)).empty());
   model.set_capacity(cable, 0, microseconds(2000));
-  EXPECT_TRUE(next().empty());
+  EXPECT_TRUE(next(microseconds(9000)).empty());
   model.set_capacity(cable, 1, microseconds(9000));
   EXPECT_EQ(next(), (Ends{{flow, 9503}}));
 }
@@ -107,7 +114,7 @@ TEST_F(Flows, SlowDownAndStopWithTheirLinks) {
 TEST_F(Flows, GoOnOverAnotherUplinkOnceSwitchesKnow) {
   Cluster cluster = small_cluster();
   cluster.fabric.tor_uplinks = 2;
-  FlowModel two(cluster, Network{"flow", 1}, Placement{1, {}}, 1);
+  FlowModel two(cluster, patient(1), Placement{1, {}}, 1);
   const FlowId flow = two.start({RankId{0}, RankId{4}, Bytes{2 * kMillisecond}}, Time{});
   std::vector<FlowEnd> ended;
   two.advance(microseconds(1000), ended);
@@ -121,9 +128,12 @@ TEST_F(Flows, GoOnOverAnotherUplinkOnceSwitchesKnow) {
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended.front().flow, flow);
   two.start({RankId{0}, RankId{4}, Bytes{kMillisecond}}, microseconds(5000));
-  EXPECT_THROW(two.route_around(two.fabric().link({LinkKind::tor_up, 0, 1 - port}), true,
-                                microseconds(5000)),
-               ConfigError);
+  two.route_around(two.fabric().link({LinkKind::tor_up, 0, 1 - port}), true, microseconds(5000));
+  two.advance(kNever, ended);
+  ASSERT_TRUE(two.failure());  // 8 timers of 4.096 us * 2^20
+  EXPECT_EQ(two.failure()->at, microseconds(5000) + nanoseconds(8 * 4'294'967'296));
+  EXPECT_NE(two.failure()->message.find("no path is left from GPU 0 of node 0 to GPU 0 of node 4"),
+            std::string::npos);
 }
 
 TEST_F(Flows, OfNoBytesTakeTheLatency) {

@@ -3,46 +3,10 @@
 #include <string>
 
 #include "core/error.h"
-#include "tests/simulator/hand_built.h"
+#include "tests/simulator/flow_job.h"
 
 namespace trainyard {
 namespace {
-
-// Every rank has a node, a card of one byte a nanosecond and 3 ns to any other. A message's flow
-// leaves 2 ns after both sides are ready; a ring takes 10 ns more than its bytes.
-class FlowCosts final : public Costs {
- public:
-  Time kernel(const KernelSpec& kernel) const override {
-    return nanoseconds(static_cast<std::int64_t>(kernel.flops));
-  }
-  Time collective(Op, const GroupShape&, Bytes bytes) const override {
-    return nanoseconds(bytes.value);
-  }
-  Time transfer(Bytes, const Route&) const override { return nanoseconds(1'000'000); }
-  Time message_overhead(const Route&) const override { return nanoseconds(2); }
-  bool is_ring(Op, const GroupShape&, Bytes) const override { return true; }
-  Time ring(Op, const GroupShape&, Bytes, Time on_wire) const override {
-    return on_wire + nanoseconds(10);
-  }
-};
-
-Job flow_job(std::int32_t pipeline, std::int32_t data) {
-  Job job = hand_job(1, pipeline, data);
-  job.cluster.nodes = pipeline * data;
-  job.cluster.node.gpus = job.cluster.node.nics = 1;
-  job.cluster.node.nic = job.cluster.node.pcie = {1e9};
-  job.cluster.fabric.kind = "single-switch";
-  job.cluster.fabric.rails = 1;
-  job.cluster.fabric.base_latency_us = 0.003;
-  job.network.model = "flow";
-  return job;
-}
-
-SimulationResult run_flows(const Job& job, const std::vector<HandBuilt>& stages,
-                           SimulationOptions options = {}) {
-  for (std::int32_t r = 0; r < job.gpus(); ++r) options.traced.push_back(RankId(r));
-  return execute(job, set_of(stages), options, FlowCosts());
-}
 
 TEST(FlowTraffic, AloneTakesOverheadBytesAndLatency) {
   HandBuilt first(0), second(1);
@@ -101,7 +65,7 @@ TEST(FlowTraffic, RingAndMessageShareACard) {
 Fault link_fault(Fault::Kind kind, Time at, Time lasts) {
   Fault fault;
   fault.kind = kind;
-  fault.link = "nic_out:0";
+  fault.part = "nic_out:0";
   fault.at = at;
   fault.lasts = lasts;
   fault.factor = 4;
@@ -123,31 +87,24 @@ TEST(FlowTraffic, WaitsForASlowOrDeadLinkThatReturns) {
   }
 }
 
-// Nobody knows yet that the link is down, and nothing ever ends: the report names who waits.
-TEST(FlowTraffic, OverADeadLinkStopsTheStepAndSaysWhoWaits) {
-  HandBuilt first(0), second(1);
-  first.send(1, 7, 100);
-  second.recv(-1, 7, 100);
-  Job job = flow_job(2, 1);
-  job.faults.push_back(link_fault(Fault::Kind::link_down, {}, kNever));
-  job.faults.back().converge = kNever;
-  EXPECT_NE(run_flows(job, {first, second}).stuck.find("rank 0 instruction 0 send"),
-            std::string::npos);
-}
-
-TEST(FlowTraffic, WithNoPathLeftIsAnErrorThatNamesBothEnds) {
+// "Internal error: the network is at …, past …": of two lanes the second has a card of half the
+// rate, so its message arrives 100 ns after the first one's; the answers of both leave when it has.
+TEST(FlowTraffic, LanesOfAGangGoOnTogether) {
   HandBuilt first(0), second(1);
   first.send(1, 0, 100);
-  second.recv(-1, 0, 100);
+  const auto received = second.recv(-1, 0, 100);
+  const auto answer = second.send(-1, 1, 50, {received});
+  first.recv(1, 1, 50);
   Job job = flow_job(2, 1);
-  job.faults.push_back(link_fault(Fault::Kind::link_down, nanoseconds(10), kNever));
-  try {
-    run_flows(job, {first, second});
-    FAIL();
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("GPU 0 of node 0 to GPU 0 of node 1"),
-              std::string::npos);
-  }
+  job.parallel.tensor = 2;
+  job.cluster.nodes = 4;
+  job.faults.push_back(parse_fault("link_slow link=nic_out:1 factor=2"));
+  const auto result = run_flows(job, {first, second});
+  EXPECT_EQ(result.failure + result.stuck, "");
+  EXPECT_EQ(end_of(result, 2, received), 2 + 100 + 3);
+  EXPECT_EQ(end_of(result, 3, received), 2 + 200 + 3);
+  EXPECT_EQ(end_of(result, 2, answer), 205 + 50 + 3);
+  EXPECT_EQ(end_of(result, 3, answer), 205 + 2 + 50 + 3);
 }
 
 TEST(FlowTraffic, IsTheSameForAnyNumberOfThreadsAndWhetherFoldedOrNot) {

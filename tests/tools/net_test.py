@@ -97,7 +97,7 @@ class Bench(CliTest):
 
     def test_a_dead_uplink_is_gone_around_and_a_slow_one_waited_for(self):
         """Two ToR sets of 64 nodes: 16 edges between them, two of them on rail 3."""
-        arguments = (*MEGASCALE, "--gpus", "1024", "--sizes", "1G")
+        arguments = (*MEGASCALE, "--gpus", "1024", "--sizes", "1G", "--algorithm", "ring")
         whole = self.bench(*arguments)["flows"]
         self.assertEqual(whole["uplinks_used"], 32)
         slow = [f"--link=tor_up:3:{port}=0.125" for port in range(32)]
@@ -110,8 +110,45 @@ class Bench(CliTest):
         text = self.refused("net", "bench", *arguments, *dead, "--link=tor_up:3:31=0")
         self.assertIn("GPU 3 of node 63 to GPU 3 of node 64", text)
 
+    def test_trees_take_what_nccl_counts_for_them(self):
+        """Two binary trees over 64 nodes of one switch a rail: four edges each way on a card, so an
+        edge has a quarter of it and half of the data: twice the data at the card's rate."""
+        arguments = (*MEGASCALE, "--gpus", "512", "--sizes", "64M:1G", "--algorithm", "tree",
+                     "--set", "cluster.fabric.kind=single-switch")
+        ours, ideal = self.bench(*arguments), self.times(*arguments, "--model", "ideal")
+        self.assertEqual(ours["flows"]["count"], 8 * 2 * 2 * 63)
+        self.assertEqual(ours["flows"]["slowest_fraction"], 0.25)
+        for row, theirs in zip(ours["sizes"], ideal):
+            self.assertAlmostEqual(row["time_s"] / theirs, 1, delta=0.001)
+
+    def test_small_sizes_take_the_tree_and_large_ones_the_ring(self):
+        rows = self.bench(*MEGASCALE, "--gpus", "1024", "--sizes", "1K:4G")["sizes"]
+        algorithms = [row["algorithm"] for row in rows]
+        self.assertEqual((algorithms[0], algorithms[-1]), ("tree", "ring"))
+        for name in ("ring", "tree"):
+            alone = self.bench(*MEGASCALE, "--gpus", "1024", "--sizes", "1K:4G", "--algorithm", name)
+            for one, best in zip(alone["sizes"], rows):
+                self.assertGreaterEqual(one["time_s"], best["time_s"])
+
+    def test_pairs_send_to_eight_peers_at_a_time(self):
+        """128 GPUs of one switch a rail: 15 batches of 8 peers and one of 7 in which some card sends
+        to all of them, for 120 GPUs on other nodes: 127 / 120 of what the cards could do."""
+        arguments = (*MEGASCALE, "--gpus", "128", "--sizes", "4G", "--op", "all_to_all", "--set",
+                     "cluster.fabric.kind=single-switch")
+        ours, ideal = self.bench(*arguments), self.times(*arguments, "--model", "ideal")
+        self.assertEqual(ours["flows"]["count"], 128 * 120)
+        self.assertAlmostEqual(ours["sizes"][0]["time_s"] / ideal[0], 127 / 120, delta=0.005)
+
+    def test_a_broadcast_streams_through_the_ring(self):
+        row = self.bench(*MEGASCALE, "--gpus", "64", "--op", "broadcast", "--sizes", "1G")["sizes"][0]
+        self.assertEqual(row["busbw_bytes_per_s"], row["algbw_bytes_per_s"])
+        reduced = self.bench(*MEGASCALE, "--gpus", "64", "--sizes", "1G")["sizes"][0]
+        self.assertGreater(row["algbw_bytes_per_s"], 1.5 * reduced["algbw_bytes_per_s"])
+
     def test_bad_input_is_named(self):
-        for arguments, word in ((("--op", "broadcast"), "reduce_scatter"),
+        for arguments, word in ((("--op", "scatter"), "broadcast, all_to_all"),
+                                (("--op", "all_gather", "--algorithm", "tree"), "only all_reduce"),
+                                (("--algorithm", "star"), "auto, ring, tree"),
                                 (("--sizes", "8G:1K"), "ends before"),
                                 (("--sizes", "1T"), "no size"),
                                 (("--gpus", "12"), "must divide"),
@@ -121,9 +158,57 @@ class Bench(CliTest):
                                 (("--link", "tor_up:9999=0", "--gpus", "64"), "no such link"),
                                 (("--link", "nic_in:1=2", "--gpus", "64"), "LINK=FRACTION"),
                                 (("--link", "nic_in:1=0", "--model", "ideal"), "use flow"),
-                                (("--link", "pcie_in:9=0", "--gpus", "64"), "nothing passes PCIe"),
+                                (("--link", "pcie_in:9=0", "--gpus", "64"), "PCIe to GPU 1 of node 1 is down"),
                                 (("--per-node", "3", "--gpus", "24"), "must divide")):
             self.assertIn(word, self.refused("net", "bench", *MEGASCALE, *arguments))
+
+
+# Half of a DGX A100 as NCCL writes it: PCIe switches of two GPUs and two cards, NVSwitch above.
+TOPOLOGY = """<?xml version="1.0"?>
+<system version="1">
+  <cpu numaid="3" affinity="00000000" arch="x86_64" vendor="AuthenticAMD">
+    <pci busid="0000:01:00.0" class="0x060400" link_speed="16.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:07:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="0" sm="80" rank="0" gdr="1"><nvlink target="0000:c4:00.0" count="12"/></gpu>
+      </pci>
+      <pci busid="0000:0f:00.0" class="0x030200" link_speed="16.0 GT/s PCIe" link_width="16">
+        <gpu dev="1" sm="80" rank="1" gdr="1">
+          <nvlink target="0000:c4:00.0" count="6"/><nvlink target="0000:c5:00.0" count="6"/>
+        </gpu>
+      </pci>
+      <pci busid="0000:0c:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_0" dev="0" speed="200000" port="1" guid="0x1" gdr="1"/></nic>
+      </pci>
+      <pci busid="0000:12:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+        <nic><net name="mlx5_1" dev="1" speed="200000" port="1" guid="0x2" gdr="1"/></nic>
+      </pci>
+    </pci>
+  </cpu>
+</system>
+"""
+
+
+class Node(CliTest):
+    def test_keys_of_a_node_come_from_nccls_topology(self):
+        """12 NVLinks of 20 GB/s; 24 GB/s on 16 lanes of 16 GT/s, twice the third generation's 12."""
+        path = self.folder / "topology.xml"
+        path.write_text(TOPOLOGY)
+        found = json.loads(self.succeed("net", "node", path, "--json", "-"))
+        self.assertEqual((found["gpus"], found["nvlink_gbs"], found["pcie_gbs"]), (2, 240, 24))
+        self.assertEqual((found["nics"], found["nic_gbps"], found["gpus_beside_a_card"]), (2, 200, 2))
+        node = self.scenario("node.toml", self.succeed("net", "node", path))
+        topo = json.loads(self.succeed("net", "topo", "--cluster", "megascale-a100", node, "--set",
+                                       "cluster.nodes=64", "--json", "-"))
+        self.assertEqual(topo["gpus"], 128)
+
+    def test_broken_files_are_named(self):
+        for text, word in (("", "no <system>"), ("<system><cpu></system>", "ends nothing"),
+                           ("<system><cpu>", "never ends"), ("<system></system>", "no <gpu>"),
+                           ("<system><pci><gpu dev=\"0\"/></pci></system>", "a number sm=")):
+            path = self.folder / "topology.xml"
+            path.write_text(text)
+            self.assertIn(word, self.refused("net", "node", path))
+        self.assertIn("cannot be read", self.refused("net", "node", self.folder / "none.xml"))
 
 
 class Dcqcn(CliTest):

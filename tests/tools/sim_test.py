@@ -20,7 +20,8 @@ class Result(CliTest):
         self.assertEqual(list(result["breakdown_s"]), CAUSES)
         self.assertEqual(list(result["memory_bytes"]), ["peak", "by_stage"])
         self.assertEqual(list(result["network"]),
-                         ["model", "flows", "max_link_load", "slowest_flow_fraction"])
+                         ["model", "flows", "max_link_load", "slowest_flow_fraction",
+                          "busiest_link", "slowest_flow_link", "stalls", "longest_stall_s"])
         self.assertEqual(list(result["simulation"]),
                          ["instructions", "events", "wall_time_s", "peak_rss_bytes"])
 
@@ -111,11 +112,29 @@ class FlowNetwork(CliTest):
     def test_a_slow_cable_slows_the_step_and_a_dead_one_parts_the_network(self):
         slow = self.sim("flow", "--fault", "link_slow link=nic_out:0 factor=50")
         self.assertGreater(slow["iteration_time_s"], 1.02 * self.sim("flow")["iteration_time_s"])
-        text = self.refused("sim", self.small, "--set", "network.model=flow", "--fault",
-                            "link_down link=nic_out:0 converge=1ms")
-        self.assertIn("no path is left from GPU 4 of node 0", text)
+        run = trainyard("sim", self.small, "--set", "network.model=flow", "--fault",
+                        "link_down link=nic_out:0 converge=1ms")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("no path is left from GPU 4 of node 0", run.stderr)
         self.assertIn("legal: \"flow\"",
                       self.refused("sim", self.small, "--fault", "link_down link=nic_out:0"))
+
+    def test_flap_stalls_the_step_or_ends_it_as_nccls_timeout_says(self):
+        """A second without a cable: seven timers of 67 ms give up, one of 1.07 s outlasts it."""
+        flap = "--fault=flap link=nic_in:8 at=10ms down=1s converge=10s"
+        run = trainyard("sim", self.small, "--set", "network.model=flow", flap, "--set",
+                        "network.ib_timeout=14")
+        self.assertEqual((run.returncode, run.stdout), (1, ""))
+        self.assertIn("cable to card 0 of node 1 is down; the sender gave up after 7 retries, "
+                      "0.067 s apart", run.stderr)
+        stalled = self.sim("flow", flap, "--set", "network.ib_timeout=18")
+        self.assertAlmostEqual(stalled["network"]["longest_stall_s"], 4.096e-6 * 2**18, 9)
+        self.assertGreater(stalled["iteration_time_s"], 1.07)
+        adaptive = self.sim("flow", flap, "--set", "network.adaptive_retransmission=true")
+        self.assertLess(adaptive["network"]["longest_stall_s"], 2)
+        text = self.succeed("sim", self.small, "--set", "network.model=flow", flap, "--set",
+                            "network.ib_timeout=18")
+        self.assertIn("stalls of flows whose packets were lost, the longest 1.074 s", text)
 
     def test_threads_do_not_change_a_byte(self):
         fault = ("--fault", "jitter sigma=0.05")

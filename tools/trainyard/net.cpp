@@ -43,6 +43,7 @@ void add_net(CLI::App& app, Action& action) {
   add_net_topo(*command, action);
   add_net_bench(*command, action);
   add_net_dcqcn(*command, action);
+  add_net_node(*command, action);
 }
 
 }  // namespace trainyard

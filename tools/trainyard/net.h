@@ -26,5 +26,6 @@ Job load_net(const NetInputs& net);
 void add_net_topo(CLI::App& net, Action& action);
 void add_net_bench(CLI::App& net, Action& action);
 void add_net_dcqcn(CLI::App& net, Action& action);
+void add_net_node(CLI::App& net, Action& action);
 
 }  // namespace trainyard

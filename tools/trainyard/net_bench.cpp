@@ -15,28 +15,36 @@ namespace {
 
 struct BenchOptions {
   NetInputs net;
-  std::string op = "all_reduce", sizes = "1K:8G", model = "flow";
+  std::string op = "all_reduce", sizes = "1K:8G", model = "flow", algorithm = "auto";
   std::int32_t per_node = 0;
   std::int64_t concurrent = 1;
   bool shuffled = false;
   std::vector<std::string> links;
 };
 
-// Bus bandwidth is algorithm bandwidth times laps (n - 1) / n, as nccl-tests counts it.
-struct RingOp {
+// Bus bandwidth is algorithm bandwidth times laps (n - 1) / n, or times 1, as nccl-tests counts it.
+struct BenchOp {
   const char* name;
   Op op;
-  double laps;
+  double laps;  // 0: once, whatever the number of ranks
 };
-constexpr RingOp kOps[] = {{"all_reduce", Op::all_reduce, 2},
-                           {"all_gather", Op::all_gather, 1},
-                           {"reduce_scatter", Op::reduce_scatter, 1}};
+constexpr BenchOp kOps[] = {{"all_reduce", Op::all_reduce, 2},
+                            {"all_gather", Op::all_gather, 1},
+                            {"reduce_scatter", Op::reduce_scatter, 1},
+                            {"broadcast", Op::broadcast, 0},
+                            {"all_to_all", Op::all_to_all, 1}};
 
-const RingOp& ring_op(const std::string& name) {
-  for (const RingOp& each : kOps)
+const BenchOp& bench_op(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const BenchOp& each : kOps) {
     if (name == each.name) return each;
-  throw ConfigError(
-      fmt::format("--op {}: no ring; valid: all_reduce, all_gather, reduce_scatter", name));
+    names.emplace_back(each.name);
+  }
+  throw ConfigError(fmt::format("--op {}: no collective; valid: {}", name, fmt::join(names, ", ")));
+}
+
+double bus_factor(const BenchOp& op, double ranks) {
+  return op.laps == 0 ? 1 : op.laps * (ranks - 1) / ranks;
 }
 
 // "8", "1K", "8G" as nccl-tests takes them: powers of 1,024.
@@ -83,57 +91,93 @@ RingLayout layout_of(const BenchOptions& options, const Job& job) {
 
 struct Row {
   std::int64_t bytes;
-  double time_s, algorithm, bus;  // bytes per second
+  double time_s, rate, bus;  // bytes per second
+  std::string_view algorithm;
 };
 
 struct Bench {
   Job job;
   RingLayout layout;
-  RingReport report;  // of the flow model; closed forms leave all but the wires empty
+  // Of the flow model; closed forms leave all but the wires empty.
+  RingReport report;  // of what the largest size takes
+  std::vector<Wires> ring, tree;
   std::vector<Row> rows;
 };
 
-// The slowest group's time counts for each size.
-void time_rings(const BenchOptions& options, const RingOp& op,
-                const std::vector<std::int64_t>& sizes, Bench& bench) {
-  const CollectiveTimer timer(bench.job.cluster, bench.job.network);
-  const auto groups = ring_nodes(bench.job, bench.layout);
-  std::vector<GroupShape> shapes;
-  for (const auto& nodes : groups) shapes.push_back(ring_shape(bench.job, bench.layout, nodes));
-  if (options.model == "flow")
+// What each group's rings (or pairs) and trees get, over flows or as expected.
+void find_wires(const BenchOptions& options, const BenchOp& op, const CollectiveTimer& timer,
+                const std::vector<GroupShape>& shapes, Bench& bench) {
+  if (options.model != "flow") {
+    for (const GroupShape& shape : shapes) bench.ring.push_back(timer.expected_wires(shape));
+    bench.tree = bench.ring;
+    return;
+  }
+  const bool trees = op.op == Op::all_reduce && options.algorithm != "ring";
+  if (trees) {
+    bench.layout.pattern = Pattern::tree;
     bench.report = run_rings(bench.job, bench.layout);
-  else
-    for (const GroupShape& shape : shapes)
-      bench.report.wires.push_back(timer.expected_wires(shape));
+    bench.tree = bench.report.wires;
+  }
+  bench.ring = bench.tree;
+  if (options.algorithm == "tree") return;
+  bench.layout.pattern = op.op == Op::all_to_all ? Pattern::pairs : Pattern::ring;
+  bench.report = run_rings(bench.job, bench.layout);
+  bench.ring = bench.report.wires;
+  if (!trees) bench.tree = bench.ring;
+}
+
+// The slowest group's time counts for each size.
+void time_collectives(const BenchOptions& options, const BenchOp& op,
+                      const std::vector<std::int64_t>& sizes, Bench& bench) {
+  const CollectiveTimer timer(bench.job.cluster, bench.job.network);
+  std::vector<GroupShape> shapes;
+  for (const auto& nodes : ring_nodes(bench.job, bench.layout))
+    shapes.push_back(ring_shape(bench.job, bench.layout, nodes));
+  find_wires(options, op, timer, shapes, bench);
   const double ranks = static_cast<double>(bench.layout.gpus);
   for (const std::int64_t bytes : sizes) {
-    Time longest;
-    for (std::size_t i = 0; i < shapes.size(); ++i)
-      longest =
-          std::max(longest, timer.ring_time(op.op, shapes[i], Bytes{bytes}, bench.report.wires[i]));
-    const double rate = static_cast<double>(bytes) / to_seconds(longest);
-    bench.rows.push_back({bytes, to_seconds(longest), rate, rate * op.laps * (ranks - 1) / ranks});
+    CollectiveTimer::Choice longest;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      CollectiveTimer::Choice now =
+          timer.choose(op.op, shapes[i], Bytes{bytes}, bench.ring[i], bench.tree[i]);
+      if (options.algorithm == "ring")
+        now = {timer.ring_time(op.op, shapes[i], Bytes{bytes}, bench.ring[i]), "ring"};
+      if (options.algorithm == "tree")
+        now = {timer.tree_time(shapes[i], Bytes{bytes}, bench.tree[i]), "tree"};
+      if (now.time >= longest.time) longest = now;
+    }
+    const double seconds = to_seconds(longest.time), rate = static_cast<double>(bytes) / seconds;
+    bench.rows.push_back({bytes, seconds, rate, rate * bus_factor(op, ranks), longest.algorithm});
   }
+}
+
+std::string_view pattern_name(Pattern pattern) {
+  return pattern == Pattern::ring ? "rings" : pattern == Pattern::tree ? "trees" : "pairs";
 }
 
 std::string bench_text(const BenchOptions& options, const Bench& bench) {
   const RingLayout& layout = bench.layout;
   const RingReport& report = bench.report;
   std::string out =
-      fmt::format("{}: {} in rings, {} group{} of {} GPUs in {} nodes, model {}, seed {}\n\n",
+      fmt::format("{}: {}, {} group{} of {} GPUs in {} nodes, model {}, seed {}\n\n",
                   bench.job.name, options.op, layout.groups, layout.groups == 1 ? "" : "s",
                   grouped(layout.gpus), grouped(layout.nodes()), options.model, bench.job.seed);
   TextTable table;
-  table.row({"bytes", "time us", "algbw GB/s", "busbw GB/s"});
+  table.row({"bytes", "time us", "algbw GB/s", "busbw GB/s", "algorithm"});
   for (const Row& row : bench.rows)
     table.row({grouped(row.bytes), fmt::format("{:.1f}", row.time_s * 1e6),
-               fmt::format("{:.3f}", row.algorithm * 1e-9), fmt::format("{:.3f}", row.bus * 1e-9)});
+               fmt::format("{:.3f}", row.rate * 1e-9), fmt::format("{:.3f}", row.bus * 1e-9),
+               std::string(row.algorithm)});
   out += table.text();
   if (options.model != "flow") return out;
   out += fmt::format(
-      "\n{} flows between nodes; the slowest gets {} % of its card: {}, {} queue pair{} on it\n",
-      grouped(report.flows), percent(report.slowest_edge), report.slowest_link,
-      report.slowest_pairs, report.slowest_pairs == 1 ? "" : "s");
+      "\n{} flows between nodes, in {}; the slowest gets {} % of its card: {}, {} queue pair{} on "
+      "it\n",
+      grouped(report.flows), pattern_name(layout.pattern), percent(report.slowest_edge),
+      report.slowest_link, report.slowest_pairs, report.slowest_pairs == 1 ? "" : "s");
+  if (report.batches_run < report.batches)
+    out += fmt::format("{} of {} batches of peers were run; the others count alike\n",
+                       report.batches_run, report.batches);
   if (report.uplinks > 0)
     out += fmt::format(
         "links above the ToR switches: {}; in use: {}; asked for more than they "
@@ -148,7 +192,8 @@ Json bench_json(const BenchOptions& options, const Bench& bench) {
   for (const Row& row : bench.rows)
     rows.push_back({{"bytes", row.bytes},
                     {"time_s", row.time_s},
-                    {"algbw_bytes_per_s", row.algorithm},
+                    {"algbw_bytes_per_s", row.rate},
+                    {"algorithm", row.algorithm},
                     {"busbw_bytes_per_s", row.bus}});
   Json out{{"schema", "trainyard-net-bench-1"},
            {"cluster", bench.job.name},
@@ -161,6 +206,7 @@ Json bench_json(const BenchOptions& options, const Bench& bench) {
            {"sizes", rows}};
   if (options.model == "flow")
     out["flows"] = {{"count", report.flows},
+                    {"pattern", pattern_name(bench.layout.pattern)},
                     {"slowest_fraction", report.slowest_edge},
                     {"slowest_link", report.slowest_link},
                     {"slowest_link_queue_pairs", report.slowest_pairs},
@@ -189,13 +235,19 @@ int bench(const BenchOptions& options) {
   if (options.model != "flow" && !options.links.empty())
     throw ConfigError(fmt::format("--link: model {} has no links; use flow", options.model));
   Output output(options.net.inputs, "net-bench");
-  const RingOp& op = ring_op(options.op);
+  const BenchOp& op = bench_op(options.op);
+  if (options.algorithm != "auto" && options.algorithm != "ring" && options.algorithm != "tree")
+    throw ConfigError(fmt::format("--algorithm {}: valid: auto, ring, tree", options.algorithm));
+  if (options.algorithm == "tree" && op.op != Op::all_reduce)
+    throw ConfigError(fmt::format("--algorithm tree: only all_reduce, not {}", options.op));
+  if (options.algorithm == "ring" && op.op == Op::all_to_all)
+    throw ConfigError("--algorithm ring: all_to_all goes from pair to pair");
   const std::vector<std::int64_t> sizes = sizes_of(options.sizes);
   Bench bench;
   bench.job = load_bench(options);
   if (options.model != "flow") bench.job.network.model = network_model_info(options.model).name;
   bench.layout = layout_of(options, bench.job);
-  time_rings(options, op, sizes, bench);
+  time_collectives(options, op, sizes, bench);
   output.write(bench_json(options, bench), bench_text(options, bench));
   return 0;
 }
@@ -207,9 +259,15 @@ void add_net_bench(CLI::App& net, Action& action) {
       net.add_subcommand("bench", "Time collectives over the fabric, as nccl-tests");
   auto options = std::make_shared<BenchOptions>();
   add_net_inputs(*command, options->net);
-  command->add_option("--op", options->op, "all_reduce, all_gather or reduce_scatter")
+  command
+      ->add_option("--op", options->op,
+                   "all_reduce, all_gather, reduce_scatter, broadcast or all_to_all")
       ->capture_default_str();
   command->add_option("--sizes", options->sizes, "FIRST:LAST, doubling; K, M and G are 1,024 each")
+      ->capture_default_str();
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   "ring, tree, or auto: the faster for each size, as NCCL takes it")
       ->capture_default_str();
   command->add_option("--model", options->model, "flow (every edge a flow), ideal or analytic")
       ->capture_default_str();

@@ -8,7 +8,6 @@
 #include "core/config/units.h"
 #include "core/error.h"
 #include "core/random.h"
-#include "network_models/flow/flow_model.h"
 
 namespace trainyard {
 namespace {
@@ -34,24 +33,44 @@ struct Rings {
   std::vector<double> latency_us;  // mean over the edges
 };
 
-// The flows between the cards of one group's nodes, a ring for each of its cards.
-void start_group(FlowModel& model, const std::vector<std::int32_t>& nodes,
+// (from, to) of every edge between nodes, by place in the group.
+std::vector<std::pair<std::size_t, std::size_t>> edges_of(Pattern pattern, std::size_t nodes) {
+  std::vector<std::pair<std::size_t, std::size_t>> out;
+  if (pattern == Pattern::ring) {
+    for (std::size_t i = 0; i < nodes; ++i) out.emplace_back(i, (i + 1) % nodes);
+    return out;
+  }
+  for (const bool second : {false, true}) {
+    const auto parents = tree_parents(static_cast<std::int32_t>(nodes), second);
+    for (std::size_t child = 0; child < nodes; ++child) {
+      if (parents[child] < 0) continue;
+      const auto parent = static_cast<std::size_t>(parents[child]);
+      out.emplace_back(child, parent);
+      out.emplace_back(parent, child);
+    }
+  }
+  return out;
+}
+
+// The flows between the cards of one group's nodes, a ring or two trees for each of its cards.
+void start_group(FlowModel& model, Pattern pattern, const std::vector<std::int32_t>& nodes,
                  std::pair<std::int32_t, std::int32_t> cards, Rings& rings) {
   const NodeProfile& node = model.fabric().node();
+  const auto places = edges_of(pattern, nodes.size());
   for (std::int32_t card = cards.first; card < cards.second; ++card) {
     const std::int32_t gpu = card * node.gpus / node.nics;
     std::vector<Flow> edges;
     double latency_us = 0;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const std::int32_t from = nodes[i] * node.gpus + gpu;
-      const std::int32_t to = nodes[(i + 1) % nodes.size()] * node.gpus + gpu;
+    for (const auto& [source, target] : places) {
+      const std::int32_t from = nodes[source] * node.gpus + gpu;
+      const std::int32_t to = nodes[target] * node.gpus + gpu;
       const auto channel = static_cast<std::uint32_t>(card);
       edges.push_back({RankId{from}, RankId{to}, kEdge, channel});
       latency_us += to_microseconds(
           model.fabric().latency(model.router().path({from, to, channel, 0}).switches));
     }
     rings.ids.push_back(model.start_in_step(edges, Time{}));
-    rings.latency_us.push_back(latency_us / static_cast<double>(nodes.size()));
+    rings.latency_us.push_back(latency_us / static_cast<double>(edges.size()));
   }
 }
 
@@ -124,10 +143,16 @@ GroupShape ring_shape(const Job& job, const RingLayout& layout,
   return shape;
 }
 
-RingReport run_rings(const Job& job, const RingLayout& layout) {
-  const NodeProfile& node = job.cluster.node;
-  FlowModel model(job.cluster, job.network, Placement{node.gpus, {}}, job.seed);
+FlowModel make_flows(const Job& job, const RingLayout& layout) {
+  FlowModel model(job.cluster, job.network, Placement{job.cluster.node.gpus, {}}, job.seed);
   for (const std::string& link : layout.links) set_link(model, link);
+  return model;
+}
+
+RingReport run_rings(const Job& job, const RingLayout& layout) {
+  if (layout.pattern == Pattern::pairs) return run_pairs(job, layout);
+  const NodeProfile& node = job.cluster.node;
+  FlowModel model = make_flows(job, layout);
   const auto groups = ring_nodes(job, layout);
   const std::int64_t shared = groups_on_a_node(job, layout);
   Rings rings;
@@ -135,25 +160,28 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
     const auto gpu = static_cast<std::int32_t>(group % shared) * layout.per_node;
     const std::int32_t first = gpu * node.nics / node.gpus;
     const std::int32_t last = (gpu + layout.per_node) * node.nics / node.gpus;
-    start_group(model, groups[group], {first, std::max(first + 1, last)}, rings);
+    start_group(model, layout.pattern, groups[group], {first, std::max(first + 1, last)}, rings);
     rings.group.resize(rings.ids.size(), group);
   }
   RingReport report;
-  report.flows = static_cast<std::int64_t>(rings.ids.size()) * layout.nodes();
+  report.flows = static_cast<std::int64_t>(rings.ids.size() *
+                                           edges_of(layout.pattern, groups.front().size()).size());
   const double card =
       std::min(node.nic.value * node.nic_efficiency, model.fabric().capacity(LinkKind::pcie_out));
   FlowId slowest = rings.ids.front();
   for (const FlowId ring : rings.ids)
     if (model.rate(ring) < model.rate(slowest)) slowest = ring;
+  if (const std::string& why = model.obstacle(slowest); !why.empty())
+    throw ConfigError(fmt::format("--link: {}, and a collective needs all its edges", why));
   report.slowest_edge = model.rate(slowest).value / card;
   report.slowest_link = model.fabric().name(model.bottleneck(slowest));
   report.slowest_pairs = model.queue_pairs(model.bottleneck(slowest));
-  if (report.slowest_edge == 0)
-    throw ConfigError(
-        fmt::format("--link: nothing passes {}, and a ring has to", report.slowest_link));
   look_at_links(model, card / job.network.qps_per_connection, report);
 
-  // A group's rings carry equal parts of its data, so the last one to end counts.
+  // A group's rings carry equal parts of its data, so the last one to end counts. Each of two trees
+  // carries half of its card's data up and down again, for which CollectiveTimer takes the node's
+  // wires twice, or once where two nodes have a direction for each tree.
+  const double parts = layout.pattern == Pattern::ring ? 1 : layout.nodes() == 2 ? 2 : 4;
   report.wires.resize(groups.size());
   std::vector<double> count(groups.size()), last_ns(groups.size());
   std::vector<FlowEnd> ended;
@@ -169,7 +197,7 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
     last_ns[group] = std::max(last_ns[group], static_cast<double>(end.at.value));
   }
   for (std::size_t group = 0; group < groups.size(); ++group)
-    report.wires[group].node = {count[group] * static_cast<double>(kEdge.value) /
+    report.wires[group].node = {parts * count[group] * static_cast<double>(kEdge.value) /
                                 (last_ns[group] * 1e-9)};
   return report;
 }

@@ -118,6 +118,8 @@ SimReport simulate_planned(PlannedJob planned, const SimulationOptions& options)
   report.result = simulate(planned.job, planned.programs, options);
   if (!report.result.stuck.empty())
     throw RunFailed("the simulated step got stuck:\n" + report.result.stuck);
+  if (!report.result.failure.empty())
+    throw RunFailed("the simulated step failed: " + report.result.failure);
   report.throughput =
       throughput(planned.job, report.result.iteration, report.result.executed_flops);
   report.warnings = memory_shortages(planned);

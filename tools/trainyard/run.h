@@ -52,7 +52,7 @@ struct SimReport {
   std::vector<std::string> warnings;
 };
 
-// Throws RunFailed when the programs got stuck.
+// Throws RunFailed when the programs got stuck or NCCL failed.
 SimReport simulate_planned(PlannedJob planned, const SimulationOptions& options);
 
 }  // namespace trainyard

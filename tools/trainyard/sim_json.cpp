@@ -47,13 +47,17 @@ Json sim_json(const SimReport& report, const ProcessCost* cost) {
   out["training_days"] = report.throughput.training_days;
   out["breakdown_s"] = breakdown_json(result);
   out["memory_bytes"] = memory_json(report.planned);
-  out["network"] = {{"model", job.network.model},
-                    {"flows", result.flows},
-                    {"max_link_load", nullptr},
-                    {"slowest_flow_fraction", nullptr}};
+  out["network"] = {{"model", job.network.model}, {"flows", result.flows},
+                    {"max_link_load", nullptr},   {"slowest_flow_fraction", nullptr},
+                    {"busiest_link", nullptr},    {"slowest_flow_link", nullptr},
+                    {"stalls", nullptr},          {"longest_stall_s", nullptr}};
   if (result.network) {
     out["network"]["max_link_load"] = result.network->busiest_link;
     out["network"]["slowest_flow_fraction"] = result.network->slowest_flow;
+    out["network"]["busiest_link"] = result.network->busiest_name;
+    out["network"]["slowest_flow_link"] = result.network->slowest_name;
+    out["network"]["stalls"] = result.network->stalls;
+    out["network"]["longest_stall_s"] = to_seconds(result.network->longest_stall);
   }
   Json& simulation = out["simulation"];
   simulation = {{"instructions", result.instructions},

@@ -91,6 +91,9 @@ std::string sim_text(const SimReport& report) {
                     "\n" + memory_table(planned) + "\n";
   out += fmt::format("network {}, program {:016x}, seed {}\n", planned.job.network.model,
                      planned.programs.hash, planned.job.seed);
+  if (const auto& use = report.result.network; use && use->stalls > 0)
+    out += fmt::format("{} stalls of flows whose packets were lost, the longest {:.3f} s\n",
+                       grouped(use->stalls), to_seconds(use->longest_stall));
   for (const std::string& warning : report.warnings) out += "warning: " + warning + "\n";
   return out;
 }

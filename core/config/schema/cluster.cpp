@@ -67,6 +67,10 @@ std::vector<Row> fabric_rows() {
           .within(1, 1000),
       row("cluster.fabric.adaptive_routing", TRAINYARD_AT(cluster.fabric.adaptive_routing),
           "switches spread packets by load, so flows do not collide"),
+      row("cluster.fabric.pinned", TRAINYARD_AT(cluster.fabric.pinned),
+          "paths are pinned: a target's place below its ToR switch picks the uplink, its ToR "
+          "switch the "
+          "port into the core"),
       row("cluster.fabric.polarised", TRAINYARD_AT(cluster.fabric.polarised),
           "all switches hash alike, so that flows use few of the uplinks into the core"),
       row("cluster.fabric.hop_latency_us", TRAINYARD_AT(cluster.fabric.hop_latency_us),

@@ -108,6 +108,18 @@ std::vector<Row> run_rows() {
       row("network.qps_per_connection", TRAINYARD_AT(network.qps_per_connection),
           "queue pairs, hence paths, of one connection")
           .within(1, 128),
+      row("network.ib_timeout", TRAINYARD_AT(network.ib_timeout),
+          "NCCL_IB_TIMEOUT: a sender that hears nothing tries again after 4.096 us * 2^this")
+          .within(1, 31),
+      row("network.ib_retry_count", TRAINYARD_AT(network.ib_retry_count),
+          "NCCL_IB_RETRY_CNT: so often, before NCCL fails")
+          .within(0, 7),
+      row("network.adaptive_retransmission", TRAINYARD_AT(network.adaptive_retransmission),
+          "cards try again after 4 us, 8 us and so on up to ib_timeout's time"),
+      row("network.send_window", TRAINYARD_AT(network.send_window),
+          "most a connection sends without an answer (NCCL_BUFFSIZE)")
+          .within(1, 1e15),
+      row("network.mtu", TRAINYARD_AT(network.mtu), "payload of a packet").within(64, 65536),
   };
   for (Row& each : measured_rows()) rows.push_back(std::move(each));
   rows.push_back(faults_row());

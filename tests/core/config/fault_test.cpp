@@ -33,12 +33,26 @@ TEST(ParseFault, ReadsLateRanksAndJitter) {
 
 TEST(ParseFault, ReadsSlowAndDeadLinks) {
   const Fault slow = parse_fault("link_slow link=tor_up:3:5 factor=2 for=1s");
-  EXPECT_EQ(slow.link, "tor_up:3:5");
+  EXPECT_EQ(slow.part, "tor_up:3:5");
   EXPECT_DOUBLE_EQ(slow.factor, 2);
   const Fault down = parse_fault("link_down link=nic_out:7 at=1s converge=200ms");
   EXPECT_EQ(down.kind, Fault::Kind::link_down);
   EXPECT_EQ(down.converge, seconds(0.2));
   EXPECT_EQ(down.lasts, kNever);
+}
+
+TEST(ParseFault, ReadsWhatBefallsPartsOfTheFabric) {
+  const Fault flap =
+      parse_fault("flap link=tor_up:3:5 at=1s down=2s up=10s cycles=3 converge=50ms");
+  EXPECT_EQ(flap.kind, Fault::Kind::flap);
+  EXPECT_EQ(flap.down, seconds(2));
+  EXPECT_EQ(flap.up, seconds(10));
+  EXPECT_EQ(flap.cycles, 3);
+  EXPECT_EQ(parse_fault("switch_down switch=core:2:5 at=1s").part, "core:2:5");
+  const Fault card = parse_fault("nic_down node=4 nic=7 for=10s");
+  EXPECT_EQ(card.node, 4);
+  EXPECT_EQ(card.nic, 7);
+  EXPECT_DOUBLE_EQ(parse_fault("loss link=nic_in:1 rate=1e-4").rate, 1e-4);
 }
 
 class BadFault : public testing::TestWithParam<std::pair<const char*, const char*>> {};
@@ -59,6 +73,12 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"crash rank=1", "no kind \"crash\"; valid: slow, late, jitter"},
                     std::pair{"link_slow link=tor_up:3:5", "link_slow needs factor="},
                     std::pair{"link_down link=", "is not a link of the fabric"},
+                    std::pair{"flap link=nic_in:1", "flap needs down=a time"},
+                    std::pair{"flap link=nic_in:1 down=0s", "down=\"0s\" is not a time"},
+                    std::pair{"flap link=nic_in:1 down=1s cycles=0", "is not a count from 1"},
+                    std::pair{"nic_down node=1", "nic_down needs nic="},
+                    std::pair{"switch_down link=tor:1", "valid: switch, at, for, converge"},
+                    std::pair{"loss link=nic_in:1 rate=1", "below 1"},
                     std::pair{"slow rank=1 facter=2",
                               "does not take \"facter\"; valid: rank, node, at, for, "
                               "factor; did you mean factor?"},
