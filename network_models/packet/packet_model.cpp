@@ -164,7 +164,8 @@ Time PacketModel::advance(Time limit, std::vector<FlowEnd>& ended) {
 }
 
 std::optional<NetworkUse> PacketModel::use(Time whole) const {
-  NetworkUse out{slowest_, 0};
+  NetworkUse out;
+  out.slowest_flow = slowest_;
   for (std::int32_t i = 0; i < fabric_.links(); ++i) {
     const LinkKind kind = fabric_.place(LinkId{i}).kind;
     if (kind < LinkKind::nic_out) continue;

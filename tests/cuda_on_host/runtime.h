@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -89,7 +90,10 @@ struct CUevent_st {
   bool timed = true;
   std::mutex mutex;
   std::condition_variable reaching;
-  std::uint64_t recorded = 0, reached = 0;
+  std::uint64_t recorded = 0, reached = 0;  // latest
+  // Records that streams have yet to come to. An event that is recorded anew, on a stream that gets
+  // there first, does not let go who waits for the record before.
+  std::set<std::uint64_t> under_way;
   std::chrono::steady_clock::time_point time;
   // Of the latest record, if it was captured.
   std::shared_ptr<trainyard::cuda_on_host::Capture> capture;

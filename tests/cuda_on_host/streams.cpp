@@ -49,6 +49,7 @@ void CUstream_st::delay() const {
 void CUevent_st::reach(std::uint64_t ticket) {
   {
     const std::lock_guard lock(mutex);
+    under_way.erase(ticket);
     reached = std::max(reached, ticket);
     time = std::chrono::steady_clock::now();
   }
@@ -57,7 +58,7 @@ void CUevent_st::reach(std::uint64_t ticket) {
 
 void CUevent_st::await(std::uint64_t ticket) {
   std::unique_lock lock(mutex);
-  reaching.wait(lock, [&] { return reached >= ticket; });
+  reaching.wait(lock, [&] { return !under_way.contains(ticket); });
 }
 
 namespace trainyard::cuda_on_host {
@@ -216,6 +217,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
   {
     const std::lock_guard lock(event->mutex);
     ticket = ++event->recorded;
+    event->under_way.insert(ticket);
   }
   stream->push([event, ticket] { event->reach(ticket); });
   return cudaSuccess;
@@ -251,7 +253,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const cudaError_t state = state_of(current_device());
   if (state != cudaSuccess) return state;
   const std::lock_guard lock(event->mutex);
-  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+  return event->under_way.contains(event->recorded) ? cudaErrorNotReady : cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -268,7 +270,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   const std::scoped_lock lock(start->mutex, end->mutex);
   if (!start->timed || !end->timed || start->reached == 0 || end->reached == 0)
     return cudaErrorInvalidResourceHandle;
-  if (start->reached < start->recorded || end->reached < end->recorded) return cudaErrorNotReady;
+  if (start->under_way.contains(start->recorded) || end->under_way.contains(end->recorded))
+    return cudaErrorNotReady;
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
   return cudaSuccess;
 }

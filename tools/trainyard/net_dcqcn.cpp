@@ -154,8 +154,8 @@ int congestion(const DcqcnOptions& options) {
       options.scenario, options.model,    options.control, options.parameters, options.flows,
       options.gbps,     options.delay_us, options.last_ms, options.join_ms,    options.leave_ms};
   const CongestionSeries series = run_congestion(asked);
-  if (!options.csv.empty()) output.write_extra(congestion_csv(series));
-  if (!options.svg.empty()) output.write_extra(congestion_svg(asked, series));
+  output.write_extra(options.csv, congestion_csv(series));
+  output.write_extra(options.svg, congestion_svg(asked, series));
   Json json{{"schema", "trainyard-net-congestion-1"},
             {"scenario", asked.scenario},
             {"model", asked.model},
@@ -191,7 +191,7 @@ int dcqcn(const DcqcnOptions& options) {
   Output output(options.inputs, "net-dcqcn");
   output.expect_extra(options.csv);
   const Outcome outcome = run(options);
-  output.write_extra(outcome.csv);
+  output.write_extra(options.csv, outcome.csv);
   output.write(dcqcn_json(options, outcome), dcqcn_text(options, outcome));
   return 0;
 }

@@ -62,7 +62,7 @@ Output::Output(const Inputs& inputs, const std::string& name)
 }
 
 void Output::expect_extra(const std::string& path) {
-  if (!path.empty()) extra_.emplace_back(path);
+  if (!path.empty()) extra_.try_emplace(path, path);
 }
 
 void Output::write(const Json& json, const std::string& text) {
@@ -72,8 +72,8 @@ void Output::write(const Json& json, const std::string& text) {
   print_all(json_on_stdout_ ? dump : text);
 }
 
-void Output::write_extra(std::string_view content) {
-  for (PendingFile& file : extra_) file.commit(content);
+void Output::write_extra(const std::string& path, std::string_view content) {
+  if (!path.empty()) extra_.at(path).commit(content);
 }
 
 void print_all(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -34,18 +35,19 @@ class Output {
  public:
   // `name` of the files in --out: NAME.json and NAME.txt. Throws ConfigError.
   Output(const Inputs& inputs, const std::string& name);
-  // Also writes `path` (empty: not) from write_extra().
+  // `path` (empty: none) is written by write_extra() of the same path.
   void expect_extra(const std::string& path);
 
   bool json_on_stdout() const { return json_on_stdout_; }
   // Writes the JSON and the text to every place asked for; the text goes to standard output unless
   // the JSON does.
   void write(const Json& json, const std::string& text);
-  void write_extra(std::string_view content);
+  void write_extra(const std::string& path, std::string_view content);
 
  private:
   bool json_on_stdout_ = false;
-  std::vector<PendingFile> json_, text_, extra_;
+  std::vector<PendingFile> json_, text_;
+  std::map<std::string, PendingFile> extra_;
 };
 
 // Writes to standard output; throws std::runtime_error when that fails (closed, full).

@@ -70,7 +70,7 @@ void write_trace(const SimOptions& options, SimReport& report, Output& output) {
   TraceText trace =
       trace_text(planned.programs, planned.job.mesh(), report.result.trace, options.trace);
   if (!trace.warning.empty()) report.warnings.push_back(trace.warning);
-  output.write_extra(trace.content);
+  output.write_extra(options.trace.file, trace.content);
 }
 
 int sim(const SimOptions& options) {

@@ -39,7 +39,7 @@ int sweep(const SweepOptions& options) {
   output.expect_extra(options.csv);
   std::vector<Layout> layouts = run_grid(options.inputs, grid, options.allow_oom);
   rank_layouts(layouts, options.by);
-  output.write_extra(sweep_csv(grid, layouts));
+  output.write_extra(options.csv, sweep_csv(grid, layouts));
   output.write(sweep_json(grid, layouts),
                sweep_text(grid, layouts, options.top, options.infeasible));
   bool broken = false;

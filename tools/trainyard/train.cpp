@@ -89,7 +89,7 @@ class TraceFile final : public RunObserver {
   void trace(const TraceRecord& record) override {
     const TraceText text = trace_text(record.programs, record.mesh, record.events, options_);
     if (!text.warning.empty()) fmt::print(stderr, "trainyard: {}\n", text.warning);
-    output_.write_extra(text.content);
+    output_.write_extra(options_.file, text.content);
   }
 
  private:

@@ -29,7 +29,7 @@ int validate(const ValidateOptions& options) {
                                       : options.assumptions;
   output.expect_extra(options.html);
   const std::vector<ValidatedRow> rows = predict(options, assumptions);
-  if (!options.html.empty()) output.write_extra(validation_html(rows));
+  output.write_extra(options.html, validation_html(rows));
   output.write(validation_json(rows), validation_text(rows, options.rows));
   return 0;
 }

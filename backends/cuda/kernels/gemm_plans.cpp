@@ -27,16 +27,18 @@ std::uint32_t alignment(const void* p) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(256, address & (~address + 1)));
 }
 
+}  // namespace
+
 // A row-major matrix of `rows` rows is a column-major one of `rows` columns.
-struct Layout {
-  Layout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+struct MatrixLayout {
+  MatrixLayout(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
     must(cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<std::uint64_t>(columns),
                                     static_cast<std::uint64_t>(rows), stride),
          "cublasLtMatrixLayoutCreate");
   }
-  ~Layout() { cublasLtMatrixLayoutDestroy(layout); }
-  Layout(const Layout&) = delete;
-  Layout& operator=(const Layout&) = delete;
+  ~MatrixLayout() { cublasLtMatrixLayoutDestroy(layout); }
+  MatrixLayout(const MatrixLayout&) = delete;
+  MatrixLayout& operator=(const MatrixLayout&) = delete;
 
   void repeat(std::int64_t batch, std::int64_t step) {
     const auto count = static_cast<std::int32_t>(batch);
@@ -50,6 +52,8 @@ struct Layout {
 
   cublasLtMatrixLayout_t layout = nullptr;
 };
+
+namespace {
 
 struct Preference {
   Preference() {
@@ -95,7 +99,7 @@ struct GemmPlans::Plan {
          "cublasLtMatmulDescSetAttribute");
   }
 
-  Layout a, b, y;
+  MatrixLayout a, b, y;
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatmulHeuristicResult_t choice{};
 };

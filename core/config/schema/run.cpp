@@ -88,11 +88,11 @@ std::vector<Row> run_rows() {
                    {{"ideal", "every flow at its card's rate, no contention"},
                     {"analytic", "latency, bandwidth and expected collisions in closed form"},
                     {"flow", "every flow on its ECMP path, sharing links with the others"},
+                    {"packet", "every packet, queue and pause, of small clusters"},
                     {"simgrid",
                      "the second opinion on flow, for tests and a few hundred GPUs: "
                      "12,288 random flows within 0.1 s took SimGrid 402 s, a local "
-                     "solver 0.06 s"},
-                    {"packet", "every packet, queue and pause, of small clusters"}},
+                     "solver 0.06 s"}},
                    "how bytes move between nodes"),
       row_of_names("network.congestion_control", TRAINYARD_AT(network.congestion_control),
                    {{"ideal", "rates are fair at once"},

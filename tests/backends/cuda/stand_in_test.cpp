@@ -49,6 +49,25 @@ TEST(ThreadCudaStandIn, StreamsRunBesideEachOtherUnlessAnEventOrdersThem) {
   EXPECT_EQ(seen_with, 1);
 }
 
+// Messages of a pipeline of four stages overtook each other: the backend uses its events again.
+TEST(ThreadCudaStandIn, AnEventThatIsRecordedAnewStillHoldsBackWhoWaitedBefore) {
+  Streams s;
+  std::atomic<int> done{0};
+  int seen = -1;
+  enqueue(s.a, [&] {
+    rest();
+    done = 1;
+  });
+  cudaEventRecord(s.event, s.a);
+  cudaStreamWaitEvent(s.b, s.event);
+  Streams idle;
+  cudaEventRecord(s.event, idle.a);
+  EXPECT_EQ(cudaStreamSynchronize(idle.a), cudaSuccess);
+  enqueue(s.b, [&] { seen = done; });
+  EXPECT_EQ(cudaStreamSynchronize(s.b), cudaSuccess);
+  EXPECT_EQ(seen, 1);
+}
+
 TEST(ThreadCudaStandIn, MemoryStartsAsNoNumberAndItsMarginsAreWatched) {
   ASSERT_EQ(cudaSetDevice(6), cudaSuccess);
   void* memory = nullptr;
