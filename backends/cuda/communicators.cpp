@@ -48,6 +48,7 @@ void Communicators::each(F f) const {
     if (comm != nullptr) f(comm);
   for (ncclComm_t comm : groups_)
     if (comm != nullptr) f(comm);
+  if (tensor_gradients_ != nullptr) f(tensor_gradients_);
   if (world_ != nullptr) f(world_);
 }
 
@@ -76,11 +77,15 @@ std::string Communicators::problem() const {
   return text;
 }
 
-void Communicators::abort() {
-  each([](ncclComm_t comm) { ncclCommAbort(comm); });
-  world_ = nullptr;
+void Communicators::forget() {
+  world_ = tensor_gradients_ = nullptr;
   groups_ = {};
   pairs_ = {};
+}
+
+void Communicators::abort() {
+  each([](ncclComm_t comm) { ncclCommAbort(comm); });
+  forget();
 }
 
 // An orderly end needs the peers; whoever does not get it in time leaves without.
@@ -95,9 +100,7 @@ void Communicators::close() {
     else
       ncclCommAbort(comm);
   });
-  world_ = nullptr;
-  groups_ = {};
-  pairs_ = {};
+  forget();
 }
 
 // The first rank makes up the id under which all meet.
@@ -148,8 +151,12 @@ void Communicators::split_groups(const Mesh& mesh) {
     if (group == Group::pipeline || mesh.size(group) < 2) continue;
     const bool alone = sizes_[at(group)] < 2;
     const auto color = static_cast<int>(index(alone ? rank_ : *std::ranges::min_element(members)));
-    groups_[at(group)] = split(alone ? NCCL_SPLIT_NOCOLOR : color, places_[at(group)],
-                               fmt::format("{} group", group_name(group)));
+    const auto own_group = [&] {
+      return split(alone ? NCCL_SPLIT_NOCOLOR : color, places_[at(group)],
+                   fmt::format("{} group", group_name(group)));
+    };
+    groups_[at(group)] = own_group();
+    if (group == Group::tensor) tensor_gradients_ = own_group();
   }
 }
 

@@ -15,8 +15,10 @@
 namespace trainyard {
 
 // A rank's NCCL communicators: one of all ranks, made through the store, and by ncclCommSplit from
-// it one a group that has more than one member, and two a pair of neighbouring stages: activations
-// and gradients never wait for each other. Nothing here blocks for longer than the time-out.
+// it one a group that has more than one member, a second one of the tensor ranks, and two a pair of
+// neighbouring stages: NCCL runs the calls of a communicator in the order of their issue, whatever
+// their streams, so streams that have calls among the same ranks have communicators of their own.
+// Nothing here blocks for longer than the time-out.
 class Communicators {
  public:
   Communicators(RankId rank, std::chrono::milliseconds timeout) : rank_(rank), timeout_(timeout) {}
@@ -30,7 +32,11 @@ class Communicators {
 
   std::int32_t size(Group group) const { return sizes_[at(group)]; }
   std::int32_t place(Group group) const { return places_[at(group)]; }
-  ncclComm_t of(Group group) const { return groups_[at(group)]; }
+  // Sums of gradients over the tensor ranks, on Stream::data, go beside the layers' collectives.
+  ncclComm_t of(Group group, Stream stream) const {
+    return group == Group::tensor && stream == Stream::data ? tensor_gradients_
+                                                            : groups_[at(group)];
+  }
   // The communicator of a send or recv, and the peer's number in it.
   struct End {
     ncclComm_t comm = nullptr;
@@ -55,6 +61,7 @@ class Communicators {
   void split_pairs(const Mesh& mesh);
   ncclComm_t split(int color, int key, const std::string& name);
   void close();
+  void forget();
   template <class F>
   void each(F f) const;
 
@@ -63,6 +70,7 @@ class Communicators {
   std::int32_t connections_ = 0;  // made so far
   ncclComm_t world_ = nullptr;
   std::array<ncclComm_t, kGroups> groups_{};
+  ncclComm_t tensor_gradients_ = nullptr;
   // To and from the next stage, to and from the one before: activations go on, gradients back.
   std::array<ncclComm_t, kPairs> pairs_{};
   std::array<std::int32_t, kGroups> sizes_{}, places_{};

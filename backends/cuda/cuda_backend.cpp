@@ -109,8 +109,8 @@ void CudaBackend::sum_some(std::span<double> values) {
                             cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync");
     comms_.complete(ncclAllReduce(sums_.data(), sums_.data(), values.size(), ncclDouble, ncclSum,
-                                  comms_.of(Group::world), stream),
-                    comms_.of(Group::world), "summing over all ranks");
+                                  comms_.of(Group::world, Stream::data), stream),
+                    comms_.of(Group::world, Stream::data), "summing over all ranks");
     require(cudaMemcpyAsync(pinned_sums_.as<void>(), sums_.data(), values.size_bytes(),
                             cudaMemcpyDeviceToHost, stream),
             "cudaMemcpyAsync");

@@ -44,7 +44,7 @@ void Messages::alone(const Instr& instr, std::span<const Matrix> operands, cudaS
 void Messages::collective(const Instr& instr, std::span<const Matrix> operands) {
   cudaStream_t stream = streams_.of(instr.stream);
   if (comms_.size(instr.group) < 2) return alone(instr, operands, stream);
-  ncclComm_t comm = comms_.of(instr.group);
+  ncclComm_t comm = comms_.of(instr.group, instr.stream);
   const Matrix &first = operands[0], &last = operands.back();
   const ncclDataType_t type = nccl_type(first.dtype);
   const auto op = static_cast<Reduction>(instr.what) == Reduction::max ? ncclMax : ncclSum;
