@@ -52,7 +52,6 @@ class FlowModel : public NetworkModel {
   double queue_pairs(LinkId link) const;
   // What congestion control does; null where it is ideal.
   const Dynamics* dynamics() const { return dynamics_.get(); }
-  std::int32_t solver_flow(FlowId flow) const { return transfers_[slot(flow)].flow; }
   std::int64_t solved_flows() const { return solved_; }  // rates that changed, all in all
 
  private:

@@ -2,53 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "network_models/flow/flow_model.h"
+#include "tests/network_models/one_card_nodes.h"
 
 namespace trainyard {
 namespace {
 
 constexpr double k200G = 25e9;  // 200 Gb/s
 
-// Nodes of one GPU and one card, `below` of them below a ToR switch with one uplink.
-class FlowDynamics : public testing::Test {
+class FlowDynamics : public OneCardNodes<FlowModel> {
  protected:
-  FlowDynamics() {
-    cluster.node.gpus = cluster.node.nics = 1;
-    cluster.node.nic = {k200G};
-    cluster.node.nic_efficiency = 1;
-    cluster.fabric.rails = 1;
-    cluster.fabric.tors_per_pod = 2;
-    cluster.fabric.tor_uplinks = 1;
-    cluster.fabric.uplink = {k200G};
-    cluster.fabric.hop_latency_us = 1;
-    cluster.fabric.base_latency_us = 4;
-  }
+  FlowDynamics() : OneCardNodes(k200G, 4) {}
   void build(int nodes, int below, const char* control) {
-    cluster.nodes = nodes;
-    cluster.fabric.nodes_per_tor = below;
-    model = std::make_unique<FlowModel>(cluster, Network{"flow", 1, control}, Placement{1, {}}, 1);
-  }
-  FlowId start(int source, int target, double bytes, Time at = {}) {
-    return model->start({RankId{source}, RankId{target}, Bytes{static_cast<std::int64_t>(bytes)}},
-                        at);
-  }
-  std::vector<FlowEnd> drain() {
-    std::vector<FlowEnd> ended;
-    while (model->advance(kNever, ended) < kNever) {
-    }
-    return ended;
-  }
-  void go_to(Time at) {
-    std::vector<FlowEnd> ended;
-    while (model->advance(at, ended) < at) {
-    }
+    OneCardNodes::build(nodes, below, {"flow", 1, control});
   }
   double rate(FlowId flow) { return model->rate(flow).value / k200G; }
-
-  Cluster cluster;
-  std::unique_ptr<FlowModel> model;
 };
 
 TEST_F(FlowDynamics, AloneNoFlowIsHeldBack) {

@@ -3,51 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "core/error.h"
+#include "tests/network_models/one_card_nodes.h"
 
 namespace trainyard {
 namespace {
 
 constexpr double k40G = 5e9;  // 40 Gb/s
 
-// `nodes` nodes of one GPU and one card below ToR switches of `below` nodes each, with one uplink.
-class PacketNetwork : public testing::Test {
+class PacketNetwork : public OneCardNodes<PacketModel> {
  protected:
-  PacketNetwork() {
-    cluster.node.gpus = cluster.node.nics = 1;
-    cluster.node.nic = {k40G};
-    cluster.node.nic_efficiency = 1;
-    cluster.fabric.rails = 1;
-    cluster.fabric.tors_per_pod = 2;
-    cluster.fabric.tor_uplinks = 1;
-    cluster.fabric.uplink = {k40G};
-    cluster.fabric.hop_latency_us = 1;
-    cluster.fabric.base_latency_us = 3;
-    network = {"packet", 1, "dcqcn", "paper"};
-  }
-  void build(int nodes, int below) {
-    cluster.nodes = nodes;
-    cluster.fabric.nodes_per_tor = below;
-    model = std::make_unique<PacketModel>(cluster, network, Placement{1, {}}, 1);
-  }
-  FlowId start(int source, int target, double bytes, Time at = {}) {
-    return model->start({RankId{source}, RankId{target}, Bytes{static_cast<std::int64_t>(bytes)}},
-                        at);
-  }
-  // When all flows have ended, in order.
-  std::vector<FlowEnd> drain() {
-    std::vector<FlowEnd> ended;
-    while (model->advance(kNever, ended) < kNever) {
-    }
-    return ended;
-  }
-  void go_to(Time at) {
-    std::vector<FlowEnd> ended;
-    while (model->advance(at, ended) < at) {
-    }
-  }
+  PacketNetwork() : OneCardNodes(k40G, 3) {}
+  void build(int nodes, int below) { OneCardNodes::build(nodes, below, network); }
   double received(FlowId flow) const {
     return model->hosts().received(model->queue_pairs(flow)[0]);
   }
@@ -63,9 +31,7 @@ class PacketNetwork : public testing::Test {
   }
   std::int32_t link(const char* name) const { return static_cast<std::int32_t>(model->link(name)); }
 
-  Cluster cluster;
-  Network network;
-  std::unique_ptr<PacketModel> model;
+  Network network{"packet", 1, "dcqcn", "paper"};
 };
 
 // 10 packets of 1,000 bytes at 5 GB/s, 0.2 us each: the last is sent at 2 us, 0.2 us more at the
