@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/mesh/core_share.h"
 #include "simulator/scene.h"
 
 namespace trainyard {
@@ -20,8 +21,13 @@ class CoreSharing {
   CoreSharing(const Scene& scene, const SharedCores& shared) : scene_(scene), shared_(shared) {
     const Mesh& mesh = scene.topology.mesh();
     ranks_.resize(static_cast<std::size_t>(mesh.size()));
-    for (std::int32_t r = 0; r < mesh.size(); ++r) open(RankId(r));
-    demand_.resize(static_cast<std::size_t>(nodes_));
+    const Placement& placement = scene.topology.placement();
+    std::map<NodeId, std::int32_t> of_node, places;
+    for (std::int32_t r = 0; r < mesh.size(); ++r) ++of_node[placement.node(RankId(r))];
+    for (std::int32_t r = 0; r < mesh.size(); ++r) {
+      const NodeId node = placement.node(RankId(r));
+      open(RankId(r), node, share_of(places[node]++, of_node[node]));
+    }
   }
 
   std::vector<std::vector<std::int64_t>> run() {
@@ -51,7 +57,7 @@ class CoreSharing {
   struct Rank {
     const CompiledProgram* program = nullptr;
     Coord coord;
-    std::size_t node = 0;
+    std::size_t pool = 0;
     const RankDisturbance* disturbance = nullptr;
     std::array<StreamState, kStreams> streams;
     std::vector<std::int64_t> ends, durations;  // of each step
@@ -61,13 +67,26 @@ class CoreSharing {
     std::size_t rank, stream;
   };
 
-  void open(RankId id) {
+  // Cores that some ranks of a node work with, and how many they ask for now.
+  struct Pool {
+    std::int32_t cores = 0;
+    double demand = 0;
+    double speed() const { return std::min(1.0, cores / demand); }
+  };
+
+  CoreShare share_of(std::int32_t place, std::int32_t ranks) const {
+    if (!shared_.bound) return {0, shared_.cores};
+    return core_share(place, ranks, shared_.cores, shared_.threads);
+  }
+
+  void open(RankId id, NodeId node, const CoreShare& share) {
     const Mesh& mesh = scene_.topology.mesh();
     Rank& rank = ranks_[static_cast<std::size_t>(index(id))];
     rank.coord = mesh.coord(id);
     rank.program = &scene_.program(rank.coord[Axis::pipeline]);
-    rank.node = static_cast<std::size_t>(scene_.topology.placement().node(id));
-    nodes_ = std::max(nodes_, rank.node + 1);
+    const auto [pool, is_new] = pool_of_.try_emplace({node, share.first}, pools_.size());
+    if (is_new) pools_.push_back({share.count, 0});
+    rank.pool = pool->second;
     rank.disturbance = scene_.disturbances.of(id);
     rank.ends.assign(rank.program->steps.size(), -1);
     rank.durations.assign(rank.program->steps.size(), 0);
@@ -138,7 +157,7 @@ class CoreSharing {
       work = rank.disturbance->end(now_, work, rank.program->instr_of[stream.step]) - now_;
     begin({r, s}, State::working);
     stream.work = static_cast<double>(work);
-    demand_[rank.node] += cores_of(s);
+    pools_[rank.pool].demand += cores_of(s);
   }
 
   double cores_of(std::size_t stream) const {
@@ -201,7 +220,7 @@ class CoreSharing {
   }
   static RankId id(std::size_t rank) { return RankId(static_cast<std::int32_t>(rank)); }
 
-  double speed(const Rank& rank) const { return std::min(1.0, shared_.cores / demand_[rank.node]); }
+  double speed(const Rank& rank) const { return pools_[rank.pool].speed(); }
 
   // To the next moment at which something ends.
   void pass_time() {
@@ -240,7 +259,7 @@ class CoreSharing {
     Rank& rank = ranks_[a.rank];
     StreamState& stream = rank.streams[a.stream];
     awake_.push_back(a.rank);
-    if (stream.state == State::working) demand_[rank.node] -= cores_of(a.stream);
+    if (stream.state == State::working) pools_[rank.pool].demand -= cores_of(a.stream);
     if (std::exchange(stream.state, State::idle) == State::issuing) return;
     rank.ends[stream.step] = now_;
     rank.durations[stream.step] = now_ - stream.start;
@@ -252,9 +271,9 @@ class CoreSharing {
   const Scene& scene_;
   const SharedCores shared_;
   std::int64_t now_ = 0;
-  std::size_t nodes_ = 1;
   std::vector<Rank> ranks_;
-  std::vector<double> demand_;      // of each node, cores
+  std::vector<Pool> pools_;
+  std::map<std::pair<NodeId, std::int32_t>, std::size_t> pool_of_;  // by node and first core
   std::vector<Active> active_;      // streams that have started something
   std::vector<std::size_t> awake_;  // ranks that may start something
   std::map<std::tuple<Group, RankId, std::uint32_t>, std::vector<Active>> meetings_;

@@ -42,7 +42,8 @@ Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& opt
         compile(*program, make_durations(job, *program, costs, options.scale), inputs));
   match_peers(programs);
   if (job.cluster.node.cores > 0)
-    on_shared_cores = share_cores(*this, {job.cluster.node.cores, threads_of_rank(job)});
+    on_shared_cores = share_cores(
+        *this, {job.cluster.node.cores, threads_of_rank(job), job.running.bind_to_cores});
 }
 
 }  // namespace trainyard

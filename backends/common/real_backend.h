@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "backends/common/processor_binding.h"
 #include "backends/common/rank_memory.h"
 #include "backends/common/store.h"
 #include "core/config/job.h"
@@ -30,6 +31,7 @@ struct RealBackendOptions {
   std::int32_t place = 0;    // among the ranks of this host: the number of its GPU
   std::string interface;     // network interface between hosts; empty: that of the host's name
   std::int32_t threads = 1;  // for kernels
+  Processors processors;     // that the rank keeps to; empty: not bound
   Bytes memory;              // for all programs that will be submitted
 };
 

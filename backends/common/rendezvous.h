@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/common/processor_binding.h"
 #include "backends/common/store.h"
 #include "core/types.h"
 
@@ -15,7 +16,8 @@ std::string host_identity();
 // What a rank says of itself when it comes.
 struct Arrival {
   std::string host;
-  std::string program;  // hash of the programs it is about to run
+  std::string program;    // hash of the programs it is about to run
+  Processors processors;  // that it may run on
 };
 
 // What each of the run's `ranks`, which open_session() has brought together, says of itself. Throws

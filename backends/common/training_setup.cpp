@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "backends/common/patience.h"
 #include "backends/common/rendezvous.h"
@@ -37,15 +36,17 @@ Bytes Plans::memory(std::int32_t stage) const {
 
 Surroundings meet_others(const Job& job, const TrainingOptions& options, const Plans& plans) {
   const Mesh mesh = job.mesh();
-  std::vector<Arrival> arrivals{{host_identity(), fmt::format("{:016x}", plans.training.hash)}};
+  std::vector<Arrival> arrivals{
+      {host_identity(), fmt::format("{:016x}", plans.training.hash), allowed_processors()}};
   if (mesh.size() > 1) {
     check(options.store != nullptr, "{} ranks have no store to meet in", mesh.size());
     arrivals = meet(*options.store, options.rank, mesh.size(), arrivals[0], timeout_of(job));
   }
+  const Arrival& own = arrivals[static_cast<std::size_t>(index(options.rank))];
   Surroundings found;
   found.local_ranks = 0;
   found.node.first_rank = -1;
-  const Arrival& own = arrivals[static_cast<std::size_t>(index(options.rank))];
+  found.processors = own.processors;
   for (std::int32_t r = 0; r < mesh.size(); ++r) {
     const Arrival& other = arrivals[static_cast<std::size_t>(r)];
     if (other.program != own.program)
@@ -59,6 +60,7 @@ Surroundings meet_others(const Job& job, const TrainingOptions& options, const P
     }
     if (RankId(r) == options.rank) found.place = found.local_ranks;
     ++found.local_ranks;
+    found.all_processors &= other.processors == own.processors;
     const std::int32_t stage = mesh.coord(RankId(r))[Axis::pipeline];
     if (!reads_tokens(*plans.training.by_stage[stage])) continue;
     if (found.node.first_rank < 0) found.node.first_rank = r;
@@ -76,9 +78,12 @@ RealBackendOptions backend_options(const Job& job, const TrainingOptions& option
   out.place = around.place;
   out.interface = options.interface;
   out.memory = memory;
-  const auto processors = static_cast<std::int32_t>(std::thread::hardware_concurrency());
-  out.threads =
-      job.running.threads > 0 ? job.running.threads : std::max(1, processors / around.local_ranks);
+  // A launcher that bound the ranks to processors has shared them out already.
+  const std::int32_t sharing = around.all_processors ? around.local_ranks : 1;
+  const auto processors = static_cast<std::int32_t>(around.processors.size());
+  out.threads = job.running.threads > 0 ? job.running.threads : std::max(1, processors / sharing);
+  if (job.running.bind_to_cores && around.all_processors)
+    out.processors = own_processors(around.processors, around.place, sharing, out.threads);
   return out;
 }
 

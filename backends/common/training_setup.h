@@ -16,6 +16,8 @@ Plans make_plans(const Job& job);
 struct Surroundings {
   bool one_host = true;
   std::int32_t local_ranks = 1, place = 0;  // of this host, and this one among them
+  Processors processors;                    // that this rank may run on
+  bool all_processors = true;               // as may all ranks of this host
   TrainingFeed::Node node;
 };
 // Waits for all ranks. Throws ConfigError when they are not about to run the same programs,

@@ -28,6 +28,7 @@ class CpuBackend final : public RealBackend {
         size_(static_cast<std::size_t>(options.memory.value)),
         arena_(new (kAlignment) std::byte[size_]{}),
         memory_({arena_.get(), size_}),
+        binding_(options.processors),
         workers_(options.threads),
         device_(job, options.rank, transport_, {arena_.get(), size_}, &workers_),
         control_(transport_, kControlChannel) {}
@@ -64,6 +65,7 @@ class CpuBackend final : public RealBackend {
   std::size_t size_;
   std::unique_ptr<std::byte[], AlignedDelete> arena_;
   HostRankMemory memory_;
+  ProcessorBinding binding_;  // of this thread and of all that follow
   Workers workers_;
   CpuDevice device_;
   Collectives control_;

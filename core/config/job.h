@@ -68,6 +68,7 @@ struct Running {
   bool keep_best = true;
   double timeout_s = 120;    // for a peer, before it counts as missing
   std::int32_t threads = 0;  // of one rank's kernels; 0: the processors shared out
+  bool bind_to_cores = true;
   bool cuda_graphs = false;  // a step is captured once and replayed; the same results
 };
 

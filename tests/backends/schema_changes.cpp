@@ -48,6 +48,7 @@ std::vector<Change> real_run_changes() {
                           "run.keep_best=false",
                           "run.timeout_s=1",
                           "run.threads=2",
+                          "run.bind_to_cores=false",
                           "run.cuda_graphs=true"})
     changes.push_back({"cluster", set, Effect::none});
   return changes;

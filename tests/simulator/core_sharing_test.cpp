@@ -44,6 +44,18 @@ TEST(SharedCores, MoreRanksThanCoresShareThemEvenly) {
   EXPECT_EQ(run(on_cores(hand_job(1, 1, 3), 2), {stage}).iteration, nanoseconds(157));
 }
 
+// Ranks 0 and 2 have the first of two cores, 1 and 3 the second.
+TEST(SharedCores, BoundRanksLeaveIdleCoresIdle) {
+  std::vector<HandBuilt> stages;
+  for (std::int32_t s = 0; s < 4; ++s) stages.emplace_back(s);
+  stages[0].kernel(100);
+  stages[2].kernel(100);
+  Job job = on_cores(hand_job(1, 4), 2);
+  EXPECT_EQ(run(job, stages).iteration, nanoseconds(200));
+  job.running.bind_to_cores = false;
+  EXPECT_EQ(run(job, stages).iteration, nanoseconds(100));
+}
+
 TEST(SharedCores, KernelsTakeAsManyCoresAsTheyHaveThreads) {
   HandBuilt stage;
   stage.kernel(100);

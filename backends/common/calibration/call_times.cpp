@@ -36,6 +36,8 @@ class Prober {
     options.rank = place.rank;
     options.store = place.store;
     options.memory = memory;
+    options.processors = own_processors(
+        allowed_processors(), static_cast<std::int32_t>(index(place.rank)), place.ranks, 1);
     backend_ = make(job, options);
     backend_->connect(job.mesh());
   }

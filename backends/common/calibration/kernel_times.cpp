@@ -52,11 +52,13 @@ double median(std::vector<double>& values) {
 
 }  // namespace
 
-void time_kernels(const Job& job, const MakeBackend& make, std::vector<KernelSample>& samples) {
+void time_kernels(const Job& job, const Processors& processors, const MakeBackend& make,
+                  std::vector<KernelSample>& samples) {
   const ProgramSet programs = plan(job);
   const Program& program = *programs.by_stage.at(0);
   RealBackendOptions options;
   options.threads = job.running.threads;
+  options.processors = processors;
   options.memory = program.arena_bytes;
   const std::unique_ptr<RealBackend> backend = make(job, options);
   RankState state(job, program, {}, backend->memory());

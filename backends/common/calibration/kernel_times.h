@@ -13,7 +13,8 @@ using MakeBackend =
     std::function<std::unique_ptr<RealBackend>(const Job&, const RealBackendOptions&)>;
 
 // Trains `job` of one rank for some steps, and adds what each of its distinct kernels took: the
-// median over steps and places, by the backend's own clock.
-void time_kernels(const Job& job, const MakeBackend& make, std::vector<KernelSample>& samples);
+// median over steps and places, by the backend's own clock. The rank keeps to `processors`.
+void time_kernels(const Job& job, const Processors& processors, const MakeBackend& make,
+                  std::vector<KernelSample>& samples);
 
 }  // namespace trainyard

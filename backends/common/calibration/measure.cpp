@@ -15,11 +15,15 @@ class Measurement {
 
   Samples run() {
     Samples samples;
-    for (const std::int32_t threads : thread_counts(options_.cores))
-      alone_with(options_.cores / threads, [&](Store*) {
+    for (const std::int32_t threads : thread_counts(options_.cores)) {
+      const std::int32_t ranks = options_.cores / threads;
+      alone_with(ranks, [&](Store*) {
+        const auto place = static_cast<std::int32_t>(index(options_.place.rank));
+        const Processors own = own_processors(allowed_processors(), place, ranks, threads);
         for (const Job& job : trial_jobs(threads))
-          time_kernels(job, options_.make_backend, samples.kernels);
+          time_kernels(job, own, options_.make_backend, samples.kernels);
       });
+    }
     for (const std::int32_t ranks : options_.rank_counts)
       alone_with(ranks, [&](Store* store) {
         const auto calls = time_calls({options_.place.rank, ranks, store}, options_.make_backend);

@@ -82,6 +82,9 @@ std::vector<Row> real_run_rows() {
   add(row("run.threads", TRAINYARD_AT(running.threads),
           "threads of one rank's kernels on the CPU backend; 0 = the node's processors shared out")
           .within(0, 1024));
+  add(row("run.bind_to_cores", TRAINYARD_AT(running.bind_to_cores),
+          "each rank of the CPU backend keeps to its share of the node's processors; false = all "
+          "ranks run on all of them"));
   add(row("run.cuda_graphs", TRAINYARD_AT(running.cuda_graphs),
           "the CUDA backend captures a step as a graph and replays it; the same results, fewer "
           "launches"));
