@@ -6,7 +6,7 @@
 #include "backends/cuda/communicators.h"
 #include "backends/cuda/cuda_backend.h"
 #include "core/error.h"
-#include "tests/backends/cuda/ranks_on_host.h"
+#include "tests/backends/cpu/rank_threads.h"
 #include "tests/cuda_on_host/machine.h"
 
 namespace trainyard::testing {

@@ -1,14 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cuda_backend.h"
-#include "tests/backends/cuda/ranks_on_host.h"
+#include "tests/backends/cpu/rank_threads.h"
 
 namespace trainyard::testing {
 namespace {
-
-// fp32 sums of n terms in another order differ by about sqrt(n) 2^-24 of their size; see
-// tests/conformance/layouts_test.py, whose bound this is.
-constexpr double kBound = 2e-5;
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
                  double bound) {
@@ -33,8 +29,8 @@ TEST(ThreadCudaTraining, ManyRanksTrainAsOneDoes) {
             "schedule.pipeline=interleaved-1f1b",
             "schedule.overlap=[\"pipeline\",\"data\",\"data_loading\"]"}}) {
     const RanksRun many = train(layout);
-    expect_near(many.losses, one.losses, kBound);
-    expect_near(many.norms, one.norms, kBound);
+    expect_near(many.losses, one.losses, kRoundingBound);
+    expect_near(many.norms, one.norms, kRoundingBound);
   }
 }
 

@@ -29,6 +29,10 @@ struct RanksHow {
   std::function<void(std::int32_t rank, int step)> before_step;
 };
 
+// By how much losses and norms of layouts may differ: fp32 sums of n terms in another order do by
+// about sqrt(n) 2^-24 of their size; see tests/conformance/layouts_test.py, whose bound this is.
+constexpr double kRoundingBound = 2e-5;
+
 // Trains from the weights of the job's seed on random tokens that depend on the step alone.
 RanksRun run_ranks(const Job& job, const MakeRank& make, const RanksHow& how = {});
 

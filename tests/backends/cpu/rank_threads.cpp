@@ -1,4 +1,4 @@
-#include "tests/backends/cuda/ranks_on_host.h"
+#include "tests/backends/cpu/rank_threads.h"
 
 #include <exception>
 #include <map>
