@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "conformance"))
 from checkpoint_files import newest, read_checkpoint
 from jobs import write_documents
 
-RANKS = 4
+RANKS, CORES = 4, len(os.sched_getaffinity(0))
 IMPATIENT = ("--set", "run.timeout_s=2")  # where a time-out is what is tried
 JOB = """
 [model]
@@ -131,6 +131,20 @@ class Faults(CliTest):
         for arguments in (("--out", self.out, "--resume"), ("--out", whole)):
             self.succeed("train", self.job, *arguments, "--set", f"training.steps={steps}")
         self.assertEqual(read_checkpoint(newest(self.out)), read_checkpoint(newest(whole)))
+
+    @unittest.skipIf(RANKS % CORES and CORES < RANKS, "four ranks do not share these cores evenly")
+    def test_every_thread_of_a_rank_keeps_to_the_ranks_cores(self):
+        run = self.start_training()
+        cores, each = sorted(os.sched_getaffinity(0)), max(1, CORES // RANKS)
+        for rank, process in self.ranks().items():
+            share = {cores[(rank * each + i) % CORES] for i in range(each)}
+            threads = [int(task.name) for task in Path(f"/proc/{process}/task").iterdir()]
+            self.assertGreater(len(threads), 1)
+            for thread in threads:
+                with contextlib.suppress(ProcessLookupError):  # of a checkpoint that is written
+                    self.assertEqual(os.sched_getaffinity(thread), share)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.expect_end(run, 1, r"^trainyard: rank 0 was killed")
 
     def test_a_killed_rank(self):
         run = self.start_training()
