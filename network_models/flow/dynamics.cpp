@@ -59,11 +59,11 @@ void Dynamics::add(std::int32_t flow, Time latency, Time now) {
       Machine{RateControl(control_, {line}, since), latency, now, line, 0, threshold, drawn[2], {}};
   rates_.set_limit(flow, line);
   if (queues_.empty()) return;
-  for (const MaxMin::Use& use : rates_.uses(flow))
-    if (has_queue(use.link)) {
-      hold(flow, use.link);
-      ticks_.set(use.link, now, use.link);
-    }
+  rates_.each_use(flow, [&](const MaxMin::Use& use) {
+    if (!has_queue(use.link)) return;
+    hold(flow, use.link);
+    ticks_.set(use.link, now, use.link);
+  });
 }
 
 void Dynamics::remove(std::int32_t flow, Time now) {

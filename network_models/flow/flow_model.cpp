@@ -100,8 +100,9 @@ void FlowModel::take_off(std::int32_t slot) {
 }
 
 void FlowModel::count_carried(const Transfer& transfer, double sign) {
-  for (const MaxMin::Use& use : rates_.uses(transfer.flow))
+  rates_.each_use(transfer.flow, [&](const MaxMin::Use& use) {
     carried_[static_cast<std::size_t>(use.link)] += sign * use.weight * transfer.left;
+  });
 }
 
 std::optional<NetworkUse> FlowModel::use(Time whole) const {

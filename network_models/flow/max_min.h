@@ -13,7 +13,8 @@ namespace trainyard {
 //
 // A change is solved only as far as it reaches: the flows it touches are filled up with all others
 // as background; then every link they cross is checked for the condition above, and flows that
-// break it join in, until none does.
+// break it join in, until none does. Links that could carry all that their flows may send at most
+// hold nobody back and are left out of it; only the others are `tight`.
 class MaxMin {
  public:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
@@ -26,7 +27,7 @@ class MaxMin {
   explicit MaxMin(std::vector<double> capacities);
 
   // Changes take effect together at the next solve(). Flow numbers are used again after remove().
-  std::int32_t add(std::vector<Use> uses, double limit = kUnlimited);
+  std::int32_t add(const std::vector<Use>& uses, double limit = kUnlimited);
   void remove(std::int32_t flow);
   void set_limit(std::int32_t flow, double limit);
   void set_capacity(std::int32_t link, double capacity);
@@ -35,9 +36,12 @@ class MaxMin {
   std::span<const std::int32_t> solve();
 
   double rate(std::int32_t flow) const { return flows_[flow].rate; }
-  double load(std::int32_t link) const { return links_[link].load; }
+  double load(std::int32_t link) const;
   double capacity(std::int32_t link) const { return links_[link].capacity; }
-  std::span<const Use> uses(std::int32_t flow) const { return flows_[flow].uses; }
+  template <class Visit>
+  void each_use(std::int32_t flow, Visit visit) const {
+    for (const Hop& hop : flows_[flow].hops) visit(static_cast<const Use&>(hop));
+  }
   // Link that keeps the flow from being faster; -1: its own limit.
   std::int32_t bottleneck(std::int32_t flow) const { return flows_[flow].bottleneck; }
   template <class Visit>
@@ -46,41 +50,62 @@ class MaxMin {
   }
 
  private:
+  struct Hop : Use {
+    std::int32_t place = 0;        // in members of the link
+    std::int32_t tight_place = 0;  // in tight of the flow, while the link is
+  };
   struct Flow {
-    std::vector<Use> uses;
-    std::vector<std::int32_t> places;  // in members of each link
+    std::vector<Hop> hops;
+    std::vector<std::int32_t> tight;  // hops over tight links
     double rate = 0, limit = kUnlimited;
-    std::int32_t bottleneck = -1;
-    double next_rate = 0, own_limit = 0;  // of the solution in the making
+    double narrow = kUnlimited;  // what its links allow it when it is alone
+    double own = 0;              // the least of both
+    double counted = 0;          // own as the links have counted it, or more
+    std::int32_t narrow_link = -1, bottleneck = -1;
+    double next_rate = 0;  // of the solution in the making
     std::int32_t next_bottleneck = -1;
     bool alive = false, pending = false, affected = false, filled = false;
+
+    std::int32_t own_bottleneck() const { return limit <= narrow ? -1 : narrow_link; }
   };
   struct Member {
-    std::int32_t flow, use;
+    std::int32_t flow, hop;
   };
   struct Link {
-    double capacity = 0, load = 0;
+    double capacity = 0, most = 0;  // most: what its flows may send
+    double load = 0;                // while it is tight
     std::vector<Member> members;
     std::int32_t bound = 0;  // flows it is the bottleneck of
     // Of the solution in the making, while touched: capacity that others leave, weight of the
-    // affected flows that are not filled yet, and their number.
-    double left = 0, open_weight = 0;
-    std::int32_t open = 0;
-    bool touched = false;
+    // affected flows that are not filled yet, and their number; growth: if all got what they may
+    // send; others_bound: unaffected ones that wait for this link.
+    std::int32_t open = 0, others_bound = 0;
+    double left = 0, open_weight = 0, growth = 0;
+    bool touched = false, tight = false;
   };
 
-  double weight(const Member& member) const { return flows_[member.flow].uses[member.use].weight; }
+  double weight(const Member& member) const { return flows_[member.flow].hops[member.hop].weight; }
+  // In max_min.cpp.
   void ask(std::int32_t flow);
+  void ask_bound(std::int32_t link);
+  void narrow(Flow& flow) const;
+  void limit_alone(Flow& flow);
+  void count(Flow& flow);
+  void tighten_or_loosen(std::int32_t link);
+  void add_up(Link& link);
+  static void leave_tight(Flow& flow, std::int32_t hop);
+
+  // In max_min_solve.cpp.
   bool fits_beside_others(std::int32_t flow);
   void affect(std::int32_t flow);
-  void touch(Flow& flow);
+  void affect_beside(const Flow& changing);
+  void touch();
   void open(Link& link);
   void fill();
   void fill_at(std::int32_t flow, double rate, std::int32_t bottleneck);
   bool widen();
   void widen_over(std::int32_t link);
   void commit(std::int32_t flow);
-  void add_up(Link& link);
   bool fair() const;
 
   std::vector<Flow> flows_;
