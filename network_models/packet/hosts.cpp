@@ -97,10 +97,10 @@ bool Hosts::next_packet(std::int32_t link, std::int64_t now, Packet& packet) {
     const bool last = pair.next + 1 == pair.packets;
     const auto bytes = last ? pair.last_bytes : static_cast<std::int32_t>(packet_bytes_);
     packet = {now, id, pair.next++, pair.path, bytes};
+    pair.control.sent(bytes);
     // A packet that waited for others of the card does not delay those after it.
     const std::int64_t gap = std::llround(bytes * 1e12 / pair.control.rate());
     pair.allowed = std::max(pair.allowed, now - gap) + gap;
-    pair.control.sent(bytes);
     source.turn = at + 1;
     if (last) {
       source.waiting.erase(source.waiting.begin() + static_cast<std::ptrdiff_t>(at));
@@ -115,6 +115,17 @@ bool Hosts::next_packet(std::int32_t link, std::int64_t now, Packet& packet) {
     ports_.events().push({earliest, 0, link, 0, std::uint8_t(PacketEventKind::wake)});
   }
   return false;
+}
+
+// A rate that has changed counts from now on, not from the next packet on: so does HPCC's simulator
+// (rdma-hw.cc, ChangeRate). Flows that are slow, hence have packets far apart, would otherwise hear
+// of a queue a packet's gap late.
+void Hosts::pace(std::int32_t queue_pair, double rate_before, std::int64_t now) {
+  QueuePairState& pair = pairs_[queue_pair];
+  const double rate = pair.control.rate();
+  if (rate == rate_before || pair.allowed <= now) return;
+  pair.allowed = now + std::llround(static_cast<double>(pair.allowed - now) * rate_before / rate);
+  ports_.start(pair.source, now, *this);
 }
 
 void Hosts::receive(const Packet& packet, std::int64_t now) {
@@ -168,8 +179,10 @@ void Hosts::acknowledged(std::int32_t queue_pair, std::int32_t value, std::int64
   pair.acknowledged = std::max(pair.acknowledged, expected);
   const double round_trip =
       static_cast<double>(pair.empty_time + ports_.propagation(pair.path) + pair.queueing) * 1e-6;
+  const double rate = pair.control.rate();
   pair.control.sample(
       {time_of(now), static_cast<double>(pair.queueing) * 1e-6, round_trip, news * packet_bytes_});
+  pace(queue_pair, rate, now);
   if (value < 0) go_back(queue_pair, expected, now);
 }
 
@@ -207,10 +220,12 @@ void Hosts::handle(const PacketEvent& event) {
   }
   QueuePairState& pair = pairs_[event.subject];
   if (!pair.open) return;
+  const double rate = pair.control.rate();
   switch (kind) {
     case PacketEventKind::notification:
       pair.control.notify(time_of(event.at));
-      return set_rise(event.subject);
+      set_rise(event.subject);
+      return pace(event.subject, rate, event.at);
     case PacketEventKind::acknowledgement:
       return acknowledged(event.subject, event.value, event.at);
     case PacketEventKind::timeout:
@@ -219,7 +234,8 @@ void Hosts::handle(const PacketEvent& event) {
       pair.rise_due = false;
       // Unless a cut has put the timer back, or the rate is the line's again.
       if (pair.control.next_rise() == time_of(event.at)) pair.control.rise();
-      return set_rise(event.subject);
+      set_rise(event.subject);
+      return pace(event.subject, rate, event.at);
     default:
       check(false, "event {} is not the hosts'", event.kind);
   }

@@ -66,6 +66,7 @@ class Hosts : public PacketHosts {
   };
 
   void join(std::int32_t queue_pair, std::int64_t now);
+  void pace(std::int32_t queue_pair, double rate_before, std::int64_t now);
   void go_back(std::int32_t queue_pair, std::int32_t to, std::int64_t now);
   void acknowledged(std::int32_t queue_pair, std::int32_t value, std::int64_t now);
   void timed_out(std::int32_t queue_pair, std::int64_t now);

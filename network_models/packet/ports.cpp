@@ -113,6 +113,11 @@ std::int64_t Ports::path_time(std::int32_t path, double bytes) const {
   return std::llround(all);
 }
 
+double Ports::queue_bytes(std::int32_t link) const {
+  const Port& port = ports_[link];
+  return static_cast<double>(port.queued + (port.busy ? packets_[on_link_[link]].bytes : 0));
+}
+
 double Ports::narrowest_host_link(std::int32_t path) const {
   double rate = 1e18;
   for (const std::int32_t link : paths_[path])

@@ -69,7 +69,8 @@ class Ports {
   void set_speed(std::int32_t link, double fraction, std::int64_t now, PacketHosts& hosts);
 
   EventQueue& events() { return events_; }
-  double queue_bytes(std::int32_t link) const { return static_cast<double>(ports_[link].queued); }
+  // With the packet that is being sent, as its marks are decided.
+  double queue_bytes(std::int32_t link) const;
   const PortCounters& counters(std::int32_t link) const { return ports_[link].counters; }
   bool paused(std::int32_t link) const { return ports_[link].paused; }
   std::int64_t hops() const { return hops_; }

@@ -45,30 +45,6 @@ TEST_F(PacketNetwork, AloneAFlowTakesItsBytesAndItsPath) {
   EXPECT_EQ(drain().front().at.value, 2'000 + 3 * 200 + 5'000);
 }
 
-// CoNEXT 2016, equation 11: ten flows into 40 Gb/s rest at a queue of 122.6 KB and alpha 0.153.
-// The publication's claim for steady state: the port is used to 95 % and more.
-TEST_F(PacketNetwork, TenDcqcnFlowsRestWhereTheFluidModelDoes) {
-  build(11, 11);
-  std::vector<FlowId> flows;
-  for (int i = 1; i <= 10; ++i) flows.push_back(start(i, 0, 1e9));
-  const std::int32_t port = link("nic_in:0");
-  go_to(microseconds(70e3));
-  const double before = model->ports().counters(port).carried;
-  double queue = 0, alpha = 0;
-  constexpr int kSamples = 1000;
-  for (int i = 1; i <= kSamples; ++i) {
-    const Time at = microseconds(70e3 + 30 * i);
-    go_to(at);
-    queue += model->ports().queue_bytes(port) / kSamples;
-    for (const FlowId flow : flows)
-      alpha += model->hosts().control(model->queue_pairs(flow)[0]).alpha(at) / kSamples / 10;
-  }
-  EXPECT_NEAR(queue, 122.6e3, 0.15 * 122.6e3);
-  EXPECT_NEAR(alpha, 0.153, 0.15 * 0.153);
-  EXPECT_GT(model->ports().counters(port).carried - before, 0.95 * 30e-3 * k40G);
-  EXPECT_EQ(model->ports().drops(), 0);
-}
-
 // The authors' simulation (ECN or Delay, figures of ns-3): two flows have 20 Gb/s each; a third
 // joins and all have 13 Gb/s.
 TEST_F(PacketNetwork, AThirdDcqcnFlowGetsItsThird) {

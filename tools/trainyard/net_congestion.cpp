@@ -62,8 +62,8 @@ Cluster cluster_of(const CongestionCase& asked, const Layout& layout) {
   out.fabric.tors_per_pod = 2;
   out.fabric.tor_uplinks = 1;
   out.fabric.uplink = out.node.nic;
-  // A mark made at the last switch comes back over half the path and all of it.
-  out.fabric.base_latency_us = asked.delay_us * 2 / 3;
+  // What a mark at the switch does comes back to it after twice the path of one switch.
+  out.fabric.base_latency_us = asked.delay_us / 2;
   out.fabric.hop_latency_us = 1;
   return out;
 }

@@ -209,7 +209,9 @@ void add_net_dcqcn(CLI::App& net, Action& action) {
   command->add_option("--gbps", options->gbps, "Rate of the port and of every card")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
-  command->add_option("--delay-us", options->delay_us, "From a mark to the cut, at least 1")
+  command
+      ->add_option("--delay-us", options->delay_us,
+                   "From a mark to its effect on the queue, at least 1")
       ->check(CLI::Range(1.0, 10000.0))
       ->capture_default_str();
   command
