@@ -133,35 +133,47 @@ void DcqcnFluid::advance(Time span) {
   for (const Time end = now_ + span; now_ < end; now_ += kStep) step();
 }
 
+// What marks do to a flow, per second.
+struct DcqcnFluid::Response {
+  double rises, late_rises, cuts, alpha_marked;  // late: past fast recovery
+};
+
+DcqcnFluid::Response DcqcnFluid::response(double rate, const Marking& marking) const {
+  const DcqcnParameters& of = parameters_;
+  const double timed = of.increase_interval_us * 1e-6 * rate;
+  const double by_timer = timed > 0 ? marking.without_mark(timed) : 0;
+  const double by_timer_late =
+      timed > 0 ? by_timer * std::exp(of.recovery_steps * timed * marking.log) : 0;
+  return {rate * (marking.by_bytes + by_timer), rate * (marking.by_bytes_late + by_timer_late),
+          marking.marked(of.cut_interval_us * 1e-6 * rate) / (of.cut_interval_us * 1e-6),
+          marking.marked(of.alpha_interval_us * 1e-6 * rate)};
+}
+
 void DcqcnFluid::step() {
   const Marking marking(parameters_, marks_[at_]);
   marks_[at_] = mark_probability();
-  double arriving = 0;
+  double arriving = 0, rate_before = -1;
+  Response response{};
   for (Flow& flow : flows_) {
     if (!flow.sends) continue;
     arriving += flow.current;
     const double delayed_rate = std::exchange(flow.past[at_], flow.current);
-    react(flow, delayed_rate, marking);
+    // Flows that are alike, as most are, need it once.
+    if (delayed_rate != rate_before) response = this->response(delayed_rate, marking);
+    rate_before = delayed_rate;
+    react(flow, response);
   }
   queue_ = std::max(0.0, queue_ + (arriving - port_) * kStepSeconds);
   at_ = (at_ + 1) % delay_steps_;
 }
 
-void DcqcnFluid::react(Flow& flow, double delayed_rate, const Marking& marking) const {
+void DcqcnFluid::react(Flow& flow, const Response& to) const {
   const DcqcnParameters& of = parameters_;
-  const double timed = of.increase_interval_us * 1e-6 * delayed_rate;
-  const double by_timer = timed > 0 ? marking.without_mark(timed) : 0;
-  const double by_timer_late = by_timer * std::exp(of.recovery_steps * timed * marking.log);
-  const double rises = delayed_rate * (marking.by_bytes + by_timer);
-  const double late_rises = delayed_rate * (marking.by_bytes_late + by_timer_late);
-  const double cuts =
-      marking.marked(of.cut_interval_us * 1e-6 * delayed_rate) / (of.cut_interval_us * 1e-6);
-  const double alpha_marked = marking.marked(of.alpha_interval_us * 1e-6 * delayed_rate);
   const double additive = of.additive_mbps * 1e6 / 8 / of.packet_bytes;
   const double gap = flow.target - flow.current;
-  const double d_alpha = of.gain / (of.alpha_interval_us * 1e-6) * (alpha_marked - flow.alpha);
-  const double d_target = -gap * cuts + additive * late_rises;
-  const double d_current = -flow.current * flow.alpha / 2 * cuts + gap / 2 * rises;
+  const double d_alpha = of.gain / (of.alpha_interval_us * 1e-6) * (to.alpha_marked - flow.alpha);
+  const double d_target = -gap * to.cuts + additive * to.late_rises;
+  const double d_current = -flow.current * flow.alpha / 2 * to.cuts + gap / 2 * to.rises;
   flow.alpha = std::clamp(flow.alpha + d_alpha * kStepSeconds, 0.0, 1.0);
   flow.target = std::clamp(flow.target + d_target * kStepSeconds, 0.0, port_);
   flow.current = std::clamp(flow.current + d_current * kStepSeconds, 0.0, port_);

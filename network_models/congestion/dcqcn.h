@@ -69,10 +69,12 @@ class DcqcnFluid {
     bool sends = true;
   };
   struct Marking;
+  struct Response;
 
   void step();
   double mark_probability() const;
-  void react(Flow& flow, double delayed_rate, const Marking& marking) const;
+  Response response(double rate, const Marking& marking) const;
+  void react(Flow& flow, const Response& to) const;
 
   DcqcnParameters parameters_;
   double port_;  // packets per second
