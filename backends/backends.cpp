@@ -14,10 +14,11 @@ namespace trainyard {
 std::span<const BackendEntry> backends() {
   static constexpr std::array kBackends{
       BackendEntry{"sim", "all ranks on a simulated cluster, in simulated time: trainyard sim",
-                   nullptr},
-      BackendEntry{"cpu", "a process a rank on the processors of real machines", make_cpu_backend},
+                   nullptr, nullptr},
+      BackendEntry{"cpu", "a process a rank on the processors of real machines", make_cpu_backend,
+                   this_machine},
       BackendEntry{"cuda", "a process a rank, each on a GPU of its own, on one node or many",
-                   make_cuda_backend},
+                   make_cuda_backend, cuda_machine},
   };
   return kBackends;
 }

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "backends/common/calibration/calibration.h"
 #include "backends/common/real_backend.h"
 #include "core/config/job.h"
 
@@ -14,6 +15,7 @@ struct BackendEntry {
   // Makes one rank of it. Null: it does not do the mathematics. A build without the backend has a
   // maker that says how to get it.
   std::unique_ptr<RealBackend> (*make)(const Job& job, const RealBackendOptions& options);
+  Machine (*machine)();  // what it computes on here; null with `make`
 };
 
 // All backends, built or not.

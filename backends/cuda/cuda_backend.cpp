@@ -130,4 +130,16 @@ std::unique_ptr<RealBackend> make_cuda_backend(const Job& job, const RealBackend
   return std::make_unique<CudaBackend>(job, options);
 }
 
+Machine cuda_machine() {
+  choose_gpu(0);
+  cudaDeviceProp about{};
+  require(cudaGetDeviceProperties(&about, 0), "cudaGetDeviceProperties");
+  Machine machine = this_machine();
+  machine.processor = about.name;
+  machine.memory = {static_cast<std::int64_t>(about.totalGlobalMem)};
+  machine.sms = about.multiProcessorCount;
+  require(cudaGetDeviceCount(&machine.devices), "cudaGetDeviceCount");
+  return machine;
+}
+
 }  // namespace trainyard

@@ -7,7 +7,9 @@
 
 #include "backends/cuda/kernels/cuda_error.h"
 #include "backends/cuda/kernels/kernels.h"
+#include "backends/cuda/named_range.h"
 #include "core/error.h"
+#include "core/program/text.h"
 
 namespace trainyard {
 namespace {
@@ -46,11 +48,12 @@ Time CudaDevice::now() {
 // All that a step needs is there before its first one; nothing is allocated later.
 CudaDevice::Loaded& CudaDevice::load(const Program& program) {
   const auto [entry, is_new] =
-      loaded_.try_emplace(&program, Loaded{ProgramMemory(program, arena_), {}, {}, {}, 0});
+      loaded_.try_emplace(&program, Loaded{ProgramMemory(program, arena_), {}, {}, {}, {}, 0});
   Loaded& loaded = entry->second;
   if (!is_new) return loaded;
   for (std::uint32_t i = 0; i < program.code.size(); ++i) {
     const Instr& instr = program.code[i];
+    loaded.names.push_back(fmt::format("{} {}", i, what_text(program, instr)));
     for (const std::uint32_t wait : instr.waits)
       if (wait != kNone) loaded.ends.try_emplace(wait);
     if (is_message(instr)) {
@@ -126,6 +129,7 @@ template <class Work>
 void CudaDevice::issue(std::uint32_t first, std::uint32_t count, Work&& work) {
   if (replays_) return;
   guard([&] {
+    const NamedRange range(now_->names[first]);
     pass_fence(at(first).stream);
     cudaStream_t stream = stream_of(first);
     const bool message = is_message(at(first)) && !graphs_.capturing();

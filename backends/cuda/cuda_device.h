@@ -52,6 +52,7 @@ class CudaDevice final : public StreamDevice {
     ProgramMemory memory;
     std::map<Stream, std::unique_ptr<CudaKernelState>> states;
     std::map<std::uint32_t, GpuEvent> starts, ends;  // by instruction
+    std::vector<std::string> names;                  // of instructions, for profilers
     std::int64_t steps = 0;                          // begun
   };
   const Instr& at(std::uint32_t instr) const { return program_->code[instr]; }

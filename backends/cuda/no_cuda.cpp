@@ -3,8 +3,16 @@
 
 namespace trainyard {
 
+namespace {
+
+constexpr const char* kAbsent = "built without CUDA; configure with -DTRAINYARD_CUDA=ON";
+
+}  // namespace
+
 std::unique_ptr<RealBackend> make_cuda_backend(const Job&, const RealBackendOptions&) {
-  throw ConfigError("built without CUDA; configure with -DTRAINYARD_CUDA=ON");
+  throw ConfigError(kAbsent);
 }
+
+Machine cuda_machine() { throw ConfigError(kAbsent); }
 
 }  // namespace trainyard

@@ -10,16 +10,16 @@
 
 #include "tests/cuda_kernels_check/run_case.h"
 
-// cuda_kernels_check [--small] [--json FILE] [--peak_tflops X --hbm_gbps Y]: every kernel against
-// the CPU's, and its time on this GPU, as a part of the roofline of the peaks given. --small: sizes
-// for the host CUDA. Exit code 1: a kernel differs.
+// cuda_kernels_check [--small] [--json FILE] [--peak_tflops X --hbm_gbps Y]
+// [--peak_fp32_tflops Z]: every kernel against the CPU's, and its time on this GPU, as a part of
+// the roofline of the peaks given. --small: sizes for the host CUDA. Exit code 1: a kernel differs.
 namespace trainyard::kernels_check {
 namespace {
 
 struct Options {
   bool small = false;
   std::string json;
-  double peak_tflops = 0, hbm_gbps = 0;
+  double peak_tflops = 0, peak_fp32_tflops = 0, hbm_gbps = 0;
 };
 
 Options parse(int count, char** words) {
@@ -36,11 +36,14 @@ Options parse(int count, char** words) {
       o.json = value();
     else if (word == "--peak_tflops")
       o.peak_tflops = std::stod(value());
+    else if (word == "--peak_fp32_tflops")
+      o.peak_fp32_tflops = std::stod(value());
     else if (word == "--hbm_gbps")
       o.hbm_gbps = std::stod(value());
     else
-      throw std::invalid_argument(
-          word + ": not one of --small, --json FILE, --peak_tflops X, --hbm_gbps Y");
+      throw std::invalid_argument(word +
+                                  ": not one of --small, --json FILE, --peak_tflops X, "
+                                  "--peak_fp32_tflops Z, --hbm_gbps Y");
   }
   return o;
 }
@@ -50,8 +53,9 @@ void add_times(nlohmann::json& row, const Case& c, double seconds, const Options
   row["time_us"] = seconds * 1e6;
   row["gbs"] = c.bytes() / seconds * 1e-9;
   if (c.flops > 0) row["tflops"] = c.flops / seconds * 1e-12;
-  if (o.peak_tflops <= 0 || o.hbm_gbps <= 0) return;
-  const double least = std::max(c.flops / (o.peak_tflops * 1e12), c.bytes() / (o.hbm_gbps * 1e9));
+  const double tflops = c.spec.dtype == DType::fp32 ? o.peak_fp32_tflops : o.peak_tflops;
+  if (tflops <= 0 || o.hbm_gbps <= 0) return;
+  const double least = std::max(c.flops / (tflops * 1e12), c.bytes() / (o.hbm_gbps * 1e9));
   row["roofline"] = least / seconds;
 }
 

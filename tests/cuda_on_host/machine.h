@@ -14,6 +14,9 @@ struct Machine {
   // of work `slow_us` later than it could, so that those who should wait for it and do not go
   // ahead.
   int slow_stream = -1, slow_us = 200;
+  // false: work is given to streams, and what it would wait for is known (order_log.h), but none of
+  // it is done.
+  bool works = true;
   // NCCL calls on the device (-1: on any) until one fails or never ends; 0: none does.
   int failing_call = 0, hanging_call = 0, faulty_device = -1;
 };

@@ -15,10 +15,15 @@
 #include <thread>
 #include <vector>
 
+#include "tests/cuda_on_host/order_log.h"
+
 // How the stand-in for the CUDA runtime keeps devices, streams, events and graphs.
 namespace trainyard::cuda_on_host {
 
 using Work = std::function<void()>;
+
+// For each stream of a device, how many pieces of its work are known to have ended.
+using Known = std::vector<std::size_t>;
 
 struct Device {
   std::mutex mutex;
@@ -29,6 +34,8 @@ struct Device {
   CUstream_st* usual = nullptr;      // the one that calls without a stream mean
   std::atomic<bool> failed{false};
   std::string problem;
+  bool logs = false;
+  std::vector<LoggedWork> log;
 
   void fail(const std::string& what);
 };
@@ -65,6 +72,10 @@ struct Capture {
   }
 };
 
+// Adds a piece of work to what its stream knows, and to the device's log.
+void note_work(CUstream_st& stream);
+void merge(Known& into, const Known& other);
+
 // Of the calling thread, if it captures in a mode that forbids calls which wait for the device.
 bool capture_forbids();
 
@@ -72,6 +83,7 @@ bool capture_forbids();
 
 struct CUstream_st {
   int device = 0, number = 0;
+  trainyard::cuda_on_host::Known known;  // after all that it was given, its own work included
   std::mutex mutex;
   std::condition_variable filled, drained;
   std::deque<trainyard::cuda_on_host::Work> items;
@@ -88,6 +100,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   bool timed = true;
+  trainyard::cuda_on_host::Known known;  // of the latest record
   std::mutex mutex;
   std::condition_variable reaching;
   std::uint64_t recorded = 0, reached = 0;  // latest

@@ -89,7 +89,7 @@ CUstream_st* resolve(cudaStream_t stream) {
 Work guarded(CUstream_st* stream, Work work) {
   return [stream, work = std::move(work)] {
     Device& d = device(stream->device);
-    if (d.failed) return;
+    if (d.failed || !machine().works) return;
     stream->delay();
     try {
       work();
@@ -102,10 +102,12 @@ Work guarded(CUstream_st* stream, Work work) {
 void enqueue(cudaStream_t handle, Work work) {
   CUstream_st* const stream = resolve(handle);
   Work item = guarded(stream, std::move(work));
-  if (stream->capture)
+  if (stream->capture) {
     stream->capture->append({CapturedOp::Kind::work, stream, std::move(item)});
-  else
+  } else {
+    note_work(*stream);
     stream->push(std::move(item));
+  }
 }
 
 }  // namespace trainyard::cuda_on_host
@@ -213,6 +215,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
     return cudaSuccess;
   }
   event->capture = nullptr;
+  event->known = stream->known;
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(event->mutex);
@@ -240,6 +243,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     stream->capture->invalid = true;
     return cudaErrorStreamCaptureIsolation;
   }
+  merge(stream->known, event->known);
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(event->mutex);

@@ -11,6 +11,7 @@
 #include "backends/common/launcher.h"
 #include "backends/common/session.h"
 #include "backends/common/worker_place.h"
+#include "core/config/choices.h"
 #include "core/error.h"
 #include "tools/trainyard/calibrate_from.h"
 #include "tools/trainyard/command.h"
@@ -23,9 +24,10 @@ namespace {
 constexpr std::int32_t kMostRanks = 64;
 
 struct CalibrateOptions {
-  std::string backend = "cpu", out, json;
+  std::string backend = "cpu", precision, out, json;
   CalibrateFrom from;
-  std::vector<std::int32_t> ranks{2, 4, 8};
+  std::vector<std::int32_t> ranks;  // empty: 2, 4 and 8, as many as there are devices for
+  std::int64_t seconds = 60;
 };
 
 std::string today() {
@@ -49,21 +51,57 @@ Json samples_json(const Samples& samples) {
                      {"bytes", s.bytes},
                      {"us", s.us},
                      {"work_us", s.work_us}});
-  return {{"kernels", kernels}, {"calls", calls}};
+  const DeviceCosts& device = samples.device;
+  return {{"kernels", kernels},
+          {"calls", calls},
+          {"launch_us", device.launch_us},
+          {"graph_launch_us", device.graph_launch_us},
+          {"copy_gbs", device.copy_gbs}};
 }
 
-int calibrate_as(const WorkerPlace& place, const CalibrateOptions& options, std::int32_t cores) {
+Precision precision_of(const CalibrateOptions& options, const Machine& machine) {
+  if (options.precision.empty()) return machine.devices > 0 ? Precision::bf16 : Precision::fp32;
+  std::string names;
+  for (const auto& choice : choices<Precision>()) {
+    if (machine.devices == 0 && choice.value != Precision::fp32) continue;
+    if (choice.name == options.precision) return choice.value;
+    names += (names.empty() ? "" : ", ") + std::string(choice.name);
+  }
+  throw ConfigError(fmt::format("--precision {}: valid with --backend {}: {}", options.precision,
+                                options.backend, names));
+}
+
+// Sizes of the groups whose calls are timed.
+std::vector<std::int32_t> group_sizes(const CalibrateOptions& options, const Machine& machine) {
+  const std::int32_t most = machine.devices > 0 ? machine.devices : kMostRanks;
+  for (const std::int32_t ranks : options.ranks)
+    if (ranks < 2 || ranks > most)
+      throw ConfigError(most < 2 ? fmt::format("--ranks {}: there is one GPU", ranks)
+                                 : fmt::format("--ranks {}: valid: 2 to {}", ranks, most));
+  if (!options.ranks.empty()) return options.ranks;
+  std::vector<std::int32_t> usual;
+  for (const std::int32_t ranks : {2, 4, 8})
+    if (ranks <= most) usual.push_back(ranks);
+  return usual;
+}
+
+int calibrate_as(const WorkerPlace& place, const CalibrateOptions& options,
+                 const Machine& machine) {
   constexpr std::chrono::minutes kPatience{2};
   std::unique_ptr<Store> store;
   if (place.world > 1) store = open_session(with_store(place, ""), kPatience);
   MeasureOptions measuring;
   measuring.place = {RankId(place.rank), place.world, store.get()};
-  measuring.cores = cores;
-  measuring.rank_counts = options.ranks;
+  measuring.cores = machine.cores;
+  measuring.rank_counts = group_sizes(options, machine);
+  measuring.on_devices = machine.devices > 0;
+  measuring.device = place.local_rank;
+  measuring.precision = machine.precision;
+  measuring.limit = std::chrono::seconds(options.seconds);
   measuring.make_backend = training_backend(options.backend).make;
   const Samples samples = measure(measuring);
   if (place.rank > 0) return 0;
-  const Calibration calibration = calibrate(samples, this_machine());
+  const Calibration calibration = calibrate(samples, machine);
   const std::string origin =
       fmt::format("Written by trainyard calibrate {} on {}", TRAINYARD_VERSION, today());
   const std::string profile = profile_text(calibration, origin);
@@ -84,15 +122,13 @@ int calibrate(const CalibrateOptions& options) {
     from.out = options.out, from.json = options.json;
     return calibrate_from(from);
   }
-  training_backend(options.backend);
-  for (const std::int32_t ranks : options.ranks)
-    if (ranks < 2 || ranks > kMostRanks)
-      throw ConfigError(fmt::format("--ranks {}: valid: 2 to {}", ranks, kMostRanks));
-  const std::int32_t cores = this_machine().cores;
+  Machine machine = training_backend(options.backend).machine();
+  machine.precision = precision_of(options, machine);
+  const std::vector<std::int32_t> groups = group_sizes(options, machine);
   if (const auto place = worker_place(process_environment()))
-    return calibrate_as(*place, options, cores);
-  const std::int32_t processes = processes_for(cores, options.ranks);
-  if (processes == 1) return calibrate_as({}, options, cores);
+    return calibrate_as(*place, options, machine);
+  const std::int32_t processes = processes_for(machine.devices > 0 ? 1 : machine.cores, groups);
+  if (processes == 1) return calibrate_as({}, options, machine);
   LaunchOptions launching;
   launching.run_id = new_run_id();
   const MeetingFolder folder(launching.run_id);
@@ -109,9 +145,19 @@ void add_calibrate(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "Measure this machine and write the profile by which sim predicts its steps");
   auto options = std::make_shared<CalibrateOptions>();
-  command->add_option("--backend", options->backend, "What computes: cpu")->capture_default_str();
-  command->add_option("--ranks", options->ranks, "Sizes of the groups whose calls are timed")
+  command->add_option("--backend", options->backend, "What computes: cpu or cuda")
+      ->capture_default_str();
+  command
+      ->add_option("--ranks", options->ranks,
+                   "Sizes of the groups whose calls are timed: of 2, 4, 8 those there are GPUs for")
       ->delimiter(',');
+  command->add_option("--precision", options->precision,
+                      "What trainings on a GPU compute in; default: bf16");
+  command
+      ->add_option("--seconds", options->seconds,
+                   "About how long to time a GPU's kernels; larger shapes are left out")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3600));
   command->add_option("--out", options->out, "File for the profile; default: standard output");
   command->add_option("--json", options->json, "File for all measured times");
   CLI::Option* from = command->add_option(

@@ -68,7 +68,7 @@ CallFit fit_call(Op op, const Samples& samples, std::int32_t cores) {
     if (s.op != op) continue;
     const bool held_out = n++ % 4 == 2;
     (held_out ? unused : used).push_back(s);
-    if (!held_out) work.push_back({terms(s), s.work_us});
+    if (!held_out && s.work_us > 0) work.push_back({terms(s), s.work_us});
   }
   fit.work = fit_relative(work);
   for (const CallSample& s : used) {
@@ -112,6 +112,8 @@ Machine this_machine() {
 Calibration calibrate(const Samples& samples, const Machine& machine) {
   Calibration out;
   out.machine = machine;
+  out.device = samples.device;
+  const std::int32_t sharers = machine.devices > 0 ? 1 : machine.cores;
   std::set<std::int32_t> threads, ranks;
   std::set<std::pair<std::string, std::int32_t>> kinds;
   for (const KernelSample& s : samples.kernels) {
@@ -120,7 +122,7 @@ Calibration calibrate(const Samples& samples, const Machine& machine) {
     if (s.name.starts_with("gemm_"))
       out.peak_flops = std::max(out.peak_flops, s.flops / s.us * 1e6 / s.threads);
     if (s.flops == 0)
-      out.peak_bytes = std::max(out.peak_bytes, s.bytes / s.us * 1e6 * machine.cores / s.threads);
+      out.peak_bytes = std::max(out.peak_bytes, s.bytes / s.us * 1e6 * sharers / s.threads);
   }
   for (const auto& [name, count] : kinds) out.kernels.push_back(fit_kernel(name, count, samples));
   for (const CallSample& s : samples.calls) ranks.insert(s.ranks);

@@ -4,6 +4,7 @@
 
 #include "backends/common/calibration/fit.h"
 #include "backends/common/calibration/samples.h"
+#include "core/config/job.h"
 #include "core/types.h"
 
 namespace trainyard {
@@ -13,6 +14,10 @@ struct Machine {
   std::string processor;  // as the system names it
   std::int32_t cores = 1;
   Bytes memory;
+  // Where ranks have devices of their own, whose name and memory stand above: how many, and what
+  // each has of multiprocessors.
+  std::int32_t devices = 0, sms = 0;
+  Precision precision = Precision::fp32;  // that kernels computed in
 };
 // This one, with the cores that this process may use.
 Machine this_machine();
@@ -35,7 +40,8 @@ struct Calibration {
   std::vector<std::int32_t> threads, ranks;  // that were measured, rising
   std::vector<KernelFit> kernels;            // by name, then threads
   std::vector<CallFit> calls;
-  double peak_flops = 0, peak_bytes = 0;  // a second: of a core, of the machine
+  double peak_flops = 0, peak_bytes = 0;  // a second: of a core, of the machine; of a device
+  DeviceCosts device;
 };
 
 // Fits MeasuredKernel and MeasuredCall of core/config/hardware.h to the samples. Every fourth

@@ -27,11 +27,12 @@ class PartOfStore final : public Store {
 struct TrialRank {
   RankId rank{};
   std::int32_t ranks = 1;
-  Store* store = nullptr;  // of these ranks and this measurement alone
+  Store* store = nullptr;   // of these ranks and this measurement alone
+  bool on_devices = false;  // of their own: larger calls, and only small kernels between them
 };
 
-// Times collectives among the ranks, and messages between neighbours, in several sizes. All ranks
-// call it and get the same samples.
+// Times collectives among the ranks, and messages between neighbours, in several sizes; on devices
+// none beyond the first that takes 5 ms. All ranks call it and get the same samples.
 std::vector<CallSample> time_calls(const TrialRank& place, const MakeBackend& make);
 
 }  // namespace trainyard

@@ -28,18 +28,18 @@ class RandomTokens final : public BatchFeed {
   std::vector<std::int32_t> tokens_;
 };
 
-// Adds the time of each kernel to the list of its KernelSpec: from the end of the one before where
-// it could start then, so that what the stream does between two kernels counts too.
-void collect(const Program& program, const StepReport& report,
+// Adds the time of each kernel to the list of its KernelSpec.
+void collect(const Program& program, const StepReport& report, KernelSpan span,
              std::vector<std::vector<double>>& times) {
   Time previous = kNever;
   for (const TraceEvent& event : report.trace) {  // by instruction: all kernels are on one stream
     const Instr& instr = program.code[event.instr];
     if (instr.stream != Stream::compute) continue;
-    const bool waited = instr.waits[0] != kNone || instr.waits[1] != kNone;
+    const bool from_start = span == KernelSpan::own || instr.waits[0] != kNone ||
+                            instr.waits[1] != kNone || previous == kNever;
     if (instr.op == Op::kernel)
       times[instr.what].push_back(
-          to_microseconds(event.end - (waited || previous == kNever ? event.start : previous)));
+          to_microseconds(event.end - (from_start ? event.start : previous)));
     previous = event.end;
   }
 }
@@ -53,7 +53,7 @@ double median(std::vector<double>& values) {
 }  // namespace
 
 void time_kernels(const Job& job, const Processors& processors, const MakeBackend& make,
-                  std::vector<KernelSample>& samples) {
+                  std::vector<KernelSample>& samples, KernelSpan span) {
   const ProgramSet programs = plan(job);
   const Program& program = *programs.by_stage.at(0);
   RealBackendOptions options;
@@ -78,7 +78,7 @@ void time_kernels(const Job& job, const Processors& processors, const MakeBacken
     backend->submit(RankId(0), program, inputs);
     const StepReport report = backend->wait(kNever);
     check(report.outcome == Outcome::done, "{}", report.message);
-    if (step >= kWarmUp) collect(program, report, times);
+    if (step >= kWarmUp) collect(program, report, span, times);
   }
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
     if (times[i].empty()) continue;

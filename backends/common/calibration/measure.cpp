@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/common/calibration/device_times.h"
 #include "backends/common/calibration/trial_jobs.h"
 
 namespace trainyard {
@@ -15,6 +16,7 @@ class Measurement {
 
   Samples run() {
     Samples samples;
+    if (options_.on_devices) return on_devices();
     for (const std::int32_t threads : thread_counts(options_.cores)) {
       const std::int32_t ranks = options_.cores / threads;
       alone_with(ranks, [&](Store*) {
@@ -33,6 +35,24 @@ class Measurement {
   }
 
  private:
+  Samples on_devices() {
+    Samples samples;
+    const MakeBackend make = [this](const Job& job, RealBackendOptions options) {
+      options.place = options_.device;
+      return options_.make_backend(job, options);
+    };
+    alone_with(options_.place.ranks,
+               [&](Store*) { time_device(options_.precision, options_.limit, make, samples); });
+    for (const std::int32_t ranks : options_.rank_counts)
+      alone_with(ranks, [&](Store* store) {
+        for (CallSample call : time_calls({options_.place.rank, ranks, store, true}, make)) {
+          call.work_us = 0;  // processors only issue it
+          samples.calls.push_back(call);
+        }
+      });
+    return samples;
+  }
+
   // Does `work` on the first `ranks` ranks while the others wait.
   template <class Work>
   void alone_with(std::int32_t ranks, Work work) {

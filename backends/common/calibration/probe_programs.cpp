@@ -64,9 +64,9 @@ class Probe {
   std::uint32_t tick_ = 0;
 };
 
-// A kernel long enough for the other stream's thread to fall asleep and for the call's operands to
-// leave the nearest cache, as those of a layer are.
-constexpr std::int64_t kAmidElements = 512 << 10;
+constexpr std::int64_t kNextToNothing = 16;
+
+std::int64_t elements_of(Tick tick) { return tick == Tick::long_one ? 512 << 10 : kNextToNothing; }
 
 Instr message(Op op, std::int32_t steps, Bytes bytes) {
   Instr instr;
@@ -83,14 +83,43 @@ Instr message(Op op, std::int32_t steps, Bytes bytes) {
 
 }  // namespace
 
-Program kernel_probe(std::int32_t repeats) {
-  Probe probe(0, kAmidElements);
+Job probe_job() {
+  Job job;
+  job.batch = {1, 1, 1};
+  job.model.layers = job.model.hidden = job.model.heads = job.model.kv_heads = 1;
+  job.model.head_dim = job.model.ffn = job.model.vocab = 1;
+  job.training.precision = Precision::fp32;
+  return job;
+}
+
+Program kernel_probe(std::int32_t repeats, Tick tick) {
+  Probe probe(0, elements_of(tick));
   for (std::int32_t i = 0; i <= repeats; ++i) probe.tick(kNone);
   return probe.take();
 }
 
-Program collective_probe(Op op, Bytes bytes, std::int32_t members, std::int32_t repeats) {
-  Probe probe(0, kAmidElements);
+Program copy_probe(Bytes bytes, std::int32_t repeats) {
+  Probe probe(0, kNextToNothing);
+  const std::int64_t tokens = bytes.value / size_of(DType::int32);
+  const std::uint32_t staged = probe.buffer("staged", tokens),
+                      copied = probe.buffer("copied", tokens);
+  Instr load;
+  load.op = Op::host;
+  load.stream = Stream::copy;
+  load.what = static_cast<std::uint32_t>(HostWork::load_batch);
+  load.bytes = bytes;
+  probe.add(load, kNone, {Probe::operand(staged, Access::write)});
+  Instr copy = load;
+  copy.op = Op::copy;
+  for (std::int32_t i = 0; i < repeats; ++i)
+    probe.add(copy, kNone,
+              {Probe::operand(staged, Access::read), Probe::operand(copied, Access::write)});
+  return probe.take();
+}
+
+Program collective_probe(Op op, Bytes bytes, std::int32_t members, std::int32_t repeats,
+                         Tick tick) {
+  Probe probe(0, elements_of(tick));
   const std::int64_t elements = bytes.value / size_of(DType::fp32);
   const std::uint32_t full = probe.buffer("full", elements);
   const std::uint32_t shard = probe.buffer("shard", elements / members);
@@ -101,22 +130,21 @@ Program collective_probe(Op op, Bytes bytes, std::int32_t members, std::int32_t 
   call.bytes = bytes;
   std::uint32_t last = kNone;
   for (std::int32_t i = 0; i < repeats; ++i) {
-    const std::uint32_t tick = probe.tick(last);
+    const std::uint32_t before = probe.tick(last);
     if (op == Op::all_gather)
-      last = probe.add(call, tick,
+      last = probe.add(call, before,
                        {Probe::operand(shard, Access::read), Probe::operand(full, Access::write)});
     else if (op == Op::reduce_scatter)
-      last = probe.add(call, tick,
+      last = probe.add(call, before,
                        {Probe::operand(full, Access::read), Probe::operand(shard, Access::write)});
     else  // of a broadcast, the first member's
-      last = probe.add(call, tick, {Probe::operand(full, Access::update)});
+      last = probe.add(call, before, {Probe::operand(full, Access::update)});
   }
   probe.tick(last);
   return probe.take();
 }
 
 Program message_probe(std::int32_t stage, Bytes bytes, std::int32_t repeats) {
-  constexpr std::int64_t kNextToNothing = 16;
   Probe probe(stage, kNextToNothing);
   const std::int64_t elements = bytes.value / size_of(DType::fp32);
   const std::uint32_t out = probe.buffer("out", elements), in = probe.buffer("in", elements);

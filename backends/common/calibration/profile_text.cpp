@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "backends/common/calibration/calibration.h"
+#include "core/config/choices.h"
 
 namespace trainyard {
 namespace {
@@ -46,10 +47,8 @@ std::string call_text(const CallFit& fit) {
       fit.wait[2] * 1e3);
 }
 
-}  // namespace
-
-std::string profile_text(const Calibration& c, const std::string& origin) {
-  std::string out = fmt::format(
+std::string cores_text(const Calibration& c, const std::string& origin) {
+  return fmt::format(
       "# {}: {}, {} cores.\n"
       "# Kernels in fp32 with {} threads, all cores busy; calls among {} ranks.\n"
       "# Use it: trainyard sim JOB --set cluster.profile=THIS_FILE\n"
@@ -63,6 +62,32 @@ std::string profile_text(const Calibration& c, const std::string& origin) {
       quoted(fmt::format("{}, {} cores", c.machine.processor, c.machine.cores)), c.machine.cores,
       c.machine.memory.value, c.peak_flops * 1e-12, c.peak_bytes * 1e-9,
       fmt::join(c.threads, ", "));
+}
+
+std::string devices_text(const Calibration& c, const std::string& origin) {
+  const std::string_view precision = choice_name(c.machine.precision);
+  return fmt::format(
+      "# {}: {} x {}.\n"
+      "# Kernels of trainings in {}, which it is for{}.\n"
+      "# Use it: trainyard sim JOB --set cluster.profile=THIS_FILE\n"
+      "[cluster.node]\ngpus = {}\npcie_gbs = {:.5g}  # the fastest copy from the host\n\n"
+      "[cluster.gpu]\nname = {}\nsms = {}\nmemory = {}\n"
+      "peak_{}_tflops = {:.5g}  # the fastest product; a data sheet's is what MFU is usually of\n"
+      "memory_bandwidth_gbs = {:.5g}  # the fastest kernel\n"
+      "host_launch_us = {:.5g}  # between launches of kernels with nothing to do\n"
+      "graph_launch_us = {:.5g}  # the same in a CUDA graph\n"
+      "measured_threads = [1]\n",
+      origin, c.machine.devices, c.machine.processor, precision,
+      c.ranks.empty() ? "" : fmt::format("; calls among {} ranks", fmt::join(c.ranks, ", ")),
+      c.machine.devices, c.device.copy_gbs, quoted(c.machine.processor), c.machine.sms,
+      c.machine.memory.value, precision, c.peak_flops * 1e-12, c.peak_bytes * 1e-9,
+      c.device.launch_us, c.device.graph_launch_us);
+}
+
+}  // namespace
+
+std::string profile_text(const Calibration& c, const std::string& origin) {
+  std::string out = c.machine.devices > 0 ? devices_text(c, origin) : cores_text(c, origin);
   std::vector<KernelFit> fits;
   for (const KernelFit& fit : c.kernels) {
     fits.push_back(fit);

@@ -24,9 +24,16 @@ struct CallSample {
   double us = 0, work_us = 0;
 };
 
+// Of a device of its own that a rank computes on; 0: not measured.
+struct DeviceCosts {
+  double launch_us = 0, graph_launch_us = 0;  // to issue a kernel, and inside a graph
+  double copy_gbs = 0;                        // from the host
+};
+
 struct Samples {
   std::vector<KernelSample> kernels;
   std::vector<CallSample> calls;
+  DeviceCosts device;
 };
 
 }  // namespace trainyard

@@ -47,6 +47,31 @@ constexpr std::array kTrials{
     Trial{llama, 1, 64, 1, 32, 64, 128, 128, 3, 2, adamw, kFused, 0},
 };
 
+constexpr std::array kDeviceTrials{
+    Trial{gpt, 1, 32, 1, 32, 64, 64, 32, 1, 2, adamw, kFused, 0},
+    Trial{gpt, 1, 96, 3, 32, 384, 512, 96, 2, 2, adamw, kFused, 0.1},
+    Trial{gpt, 1, 64, 2, 32, 256, 256, 64, 2, 2, lamb, kUnfused, 0.1},
+    Trial{llama, 1, 112, 7, 16, 320, 384, 80, 2, 2, adam, kFused, 0},
+    Trial{gpt, 1, 64, 1, 64, 128, 128, 64, 1, 2, adamw, kFused, 0, Recompute::full},
+    Trial{gpt, 1, 64, 2, 32, 128, 128, 64, 1, 2, adam, kUnfused, 0},
+    Trial{llama, 1, 64, 1, 64, 96, 160, 96, 1, 2, lamb, kFused, 0},
+    Trial{llama, 1, 64, 2, 32, 128, 256, 128, 1, 2, adamw, kUnfused, 0},
+    // From here on what fills a GPU.
+    Trial{gpt, 2, 512, 8, 64, 2048, 8192, 512, 4, 2, adamw, kFused, 0.1},
+    Trial{gpt, 1, 512, 8, 64, 2048, 8192, 512, 4, 2, lamb, kUnfused, 0.1},
+    Trial{llama, 2, 512, 8, 64, 1408, 8192, 512, 8, 2, adam, kFused, 0},
+    Trial{gpt, 2, 768, 12, 64, 3072, 50304, 512, 8, 2, adamw, kFused, 0},
+    Trial{gpt, 2, 1024, 4, 64, 1024, 12576, 1024, 8, 2, adam, kFused, 0},  // a fourth of a layer
+    Trial{llama, 1, 1024, 8, 128, 2816, 16384, 1024, 4, 2, lamb, kUnfused, 0},
+    Trial{gpt, 2, 768, 12, 64, 3072, 50304, 1024, 16, 2, adamw, kFused, 0},
+    Trial{llama, 2, 1024, 16, 64, 2816, 32000, 1024, 16, 2, adamw, kFused, 0},
+    Trial{gpt, 2, 1600, 25, 64, 6400, 50304, 1024, 8, 2, lamb, kFused, 0.1},
+    Trial{llama, 1, 2048, 16, 128, 5632, 32000, 2048, 4, 2, adam, kFused, 0},
+    Trial{gpt, 1, 2048, 16, 128, 8192, 50304, 2048, 4, 2, adamw, kFused, 0},
+    Trial{llama, 1, 2048, 8, 128, 5632, 16000, 4096, 4, 2, adamw, kFused, 0},
+    Trial{llama, 1, 4096, 32, 128, 11008, 32000, 2048, 4, 2, adamw, kFused, 0},
+};
+
 Job job_of(const Trial& trial, std::int32_t threads) {
   Job job;
   job.name = "calibration";
@@ -80,6 +105,15 @@ Job job_of(const Trial& trial, std::int32_t threads) {
 std::vector<Job> trial_jobs(std::int32_t threads) {
   std::vector<Job> jobs;
   for (const Trial& trial : kTrials) jobs.push_back(job_of(trial, threads));
+  return jobs;
+}
+
+std::vector<Job> device_trial_jobs(Precision precision) {
+  std::vector<Job> jobs;
+  for (const Trial& trial : kDeviceTrials) {
+    jobs.push_back(job_of(trial, 1));
+    jobs.back().training.precision = precision;
+  }
   return jobs;
 }
 

@@ -10,4 +10,8 @@ namespace trainyard {
 // attention, dropout, all optimizers. `threads`: of the kernels.
 std::vector<Job> trial_jobs(std::int32_t threads);
 
+// The same for a device of its own in `precision`: small ones with every kernel first, then rising
+// to layers of a model of 7 billion parameters.
+std::vector<Job> device_trial_jobs(Precision precision);
+
 }  // namespace trainyard

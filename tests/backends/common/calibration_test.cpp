@@ -108,6 +108,39 @@ TEST(Calibration, AProfileMakesTheTimersSayWhatWasMeasured) {
   EXPECT_NEAR(four.cluster.gpu.peak_fp32.value, core / 2, 1e-4 * core);
 }
 
+// Calls on devices use no processor: all of a call is waited for.
+TEST(Calibration, AProfileOfDevicesIsOfTheirPrecisionAndSharesNoCores) {
+  TemporaryFolder folder;
+  const auto path = folder.path() / "gpus.toml";
+  Samples samples = made_up();
+  std::erase_if(samples.kernels, [](const KernelSample& s) { return s.threads > 1; });
+  for (CallSample& s : samples.calls) s.work_us = 0, s.us = 10 + 2e-3 * s.bytes;
+  samples.device = {.launch_us = 2.5, .graph_launch_us = 0.75, .copy_gbs = 50};
+  const Machine gpus{"Some GPU", 64, {80LL << 30}, 4, 108, Precision::bf16};
+  std::ofstream(path) << profile_text(calibrate(samples, gpus), "test");
+  const Job job =
+      load_job({},
+               {"model.layers=2", "model.hidden=64", "model.heads=2", "model.vocab=256",
+                "batch.sequence_length=32", "batch.global_sequences=4", "training.precision=bf16",
+                "parallel.data=4", "cluster.profile=" + path.string()},
+               TRAINYARD_SCENARIOS);
+  const GpuProfile& gpu = job.cluster.gpu;
+  EXPECT_EQ(gpu.name, "Some GPU");
+  EXPECT_EQ(gpu.sms, 108);
+  EXPECT_EQ(job.cluster.node.gpus, 4);
+  EXPECT_EQ(job.cluster.node.cores, 0);
+  EXPECT_EQ(gpu.host_launch_us, 2.5);
+  EXPECT_EQ(gpu.graph_launch_us, 0.75);
+  EXPECT_EQ(job.cluster.node.pcie.value, 50e9);
+  // The fastest product: 1e8 FLOPs in 1002 us; the fastest kernel without any: 4 MB in 400 us.
+  EXPECT_NEAR(gpu.peak_bf16.value, 1e8 / 1002e-6, 1e7);
+  EXPECT_EQ(gpu.peak_fp32.value, 0);
+  EXPECT_NEAR(gpu.memory_bandwidth.value, 1e10, 1e5);
+  const CollectiveTimer calls(job.cluster, job.network);
+  EXPECT_EQ(calls.work(Op::send, 2, {80'000}).value, 0);
+  EXPECT_NEAR(to_microseconds(calls.transfer({80'000}, Tier::node, 1)), 10 + 2e-3 * 80'000, 0.1);
+}
+
 TEST(Calibration, AProfileTakesThePlaceOfAPreset) {
   TemporaryFolder folder;
   const auto path = folder.path() / "machine.toml";

@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/cuda/cuda_backend.h"
+#include "core/plan/plan.h"
+#include "core/program/accesses.h"
+#include "tests/backends/cuda/ranks_on_host.h"
+#include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/order_log.h"
+
+namespace trainyard::testing {
+namespace {
+
+using cuda_on_host::LoggedWork;
+
+// What rank 0 gives its GPU in one step of the job; nothing is done there. `change` as in RanksHow.
+std::vector<LoggedWork> work_of_a_step(const Job& job, const auto& change) {
+  const cuda_on_host::Machine usual = cuda_on_host::machine();
+  cuda_on_host::machine().works = false;
+  RanksHow how;
+  how.steps = 1;
+  how.change = [&](std::int32_t rank, Program& program) {
+    if (rank == 0) change(program);
+  };
+  how.before_step = [](std::int32_t rank, int) {
+    if (rank == 0) cuda_on_host::log_order(0);
+  };
+  const RanksRun run = run_ranks(job, make_cuda_backend, how);
+  cuda_on_host::machine() = usual;
+  EXPECT_EQ(run.first_problem(), "");
+  return cuda_on_host::logged_order(0);
+}
+
+// A piece of work that touches bytes of the arena.
+struct Touch {
+  std::uint32_t instr;
+  std::size_t work;
+  std::int64_t begin, end;
+  bool writes;
+};
+
+std::vector<Touch> touches(const Program& program, const std::vector<LoggedWork>& log) {
+  std::vector<Touch> all;
+  for (std::size_t w = 0; w < log.size(); ++w) {
+    if (log[w].range.empty()) continue;  // the step's inputs and results
+    const auto first = static_cast<std::uint32_t>(std::stoul(log[w].range));
+    for (std::uint32_t i = first;; ++i) {  // transfers that start together have one range
+      for (const Operand o : operands_of(program, program.code[i])) {
+        const std::int64_t begin = program.buffers[o.buffer].offset.value;
+        all.push_back({first, w, begin, begin + program.buffer_size(o.buffer).value, o.writes()});
+      }
+      if ((program.code[i].flags & kGroupedWithNext) == 0) break;
+    }
+  }
+  return all;
+}
+
+// Two instructions that touch the same bytes, one of them to write, in no sure order; "": none do.
+std::string race(const Program& program, const std::vector<LoggedWork>& log) {
+  const std::vector<Touch> all = touches(program, log);
+  for (std::size_t b = 0; b < all.size(); ++b)
+    for (std::size_t a = 0; a < b; ++a) {
+      const Touch &first = all[a], &second = all[b];
+      const bool apart = first.end <= second.begin || second.end <= first.begin;
+      if (apart || first.instr == second.instr || (!first.writes && !second.writes)) continue;
+      if (!cuda_on_host::ordered(log[first.work], log[second.work]))
+        return fmt::format("{} and {}", log[first.work].range, log[second.work].range);
+    }
+  return "";
+}
+
+TEST(CudaWaits, OrderAllAccessesToTheSameMemory) {
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"parallel.tensor=2", "parallel.sequence=true",
+            "schedule.overlap=[\"tensor\",\"data_loading\"]", "schedule.tensor_chunks=2"},
+           {"parallel.pipeline=2", "parallel.virtual_stages=2",
+            "schedule.pipeline=interleaved-1f1b", "schedule.overlap=[\"pipeline\"]"},
+           {"parallel.data=2", "parallel.zero=2", "schedule.overlap=[\"data\"]"}}) {
+    const Job job = small_job(layout);
+    const std::vector<LoggedWork> log = work_of_a_step(job, [](Program&) {});
+    ASSERT_GT(log.size(), 100U);
+    EXPECT_EQ(race(*plan(job).by_stage[0], log), "") << layout[0];
+  }
+}
+
+// Each derived wait of a small job.
+TEST(CudaWaits, WithoutAnyOneOfThemTwoInstructionsRace) {
+  const Job job = small_job({"model.layers=1", "parallel.tensor=2", "batch.global_sequences=2"});
+  const ProgramSet programs = plan(job);
+  const Program& program = *programs.by_stage[0];
+  int waits = 0;
+  for (std::uint32_t i = 0; i < program.code.size(); ++i)
+    for (std::size_t slot = 0; slot < program.code[i].waits.size(); ++slot) {
+      if (program.code[i].waits[slot] == kNone) continue;
+      const auto log = work_of_a_step(job, [&](Program& p) { p.code[i].waits[slot] = kNone; });
+      EXPECT_NE(race(program, log), "") << "without wait " << slot << " of instruction " << i;
+      ++waits;
+    }
+  EXPECT_GT(waits, 20);
+}
+
+}  // namespace
+}  // namespace trainyard::testing

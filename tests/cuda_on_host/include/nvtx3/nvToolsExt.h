@@ -1,0 +1,5 @@
+#pragma once
+// Named ranges of the calling thread.
+
+int nvtxRangePushA(const char* name);
+int nvtxRangePop();
