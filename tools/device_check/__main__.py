@@ -16,7 +16,7 @@ def run_part(part, machine, jobs):
     try:
         result = part(machine, jobs)
     except OutOfTime:
-        result = {"skipped": "the time is over"}
+        result = {"passed": False, "skipped": "the time is over"}
     except (Failed, OSError, ValueError, KeyError) as error:
         result = {"passed": False, "failure": f"{type(error).__name__}: {error}"}
     return {**result, "seconds": round(time.monotonic() - start, 2)}
