@@ -25,27 +25,24 @@ class CudaBackend final : public RealBackend {
       : gpu_(options.place),
         ranks_{options.rank},
         store_(options.store),
-        timeout_(timeout_of(job)),
-        memory_(options.rank, static_cast<std::size_t>(options.memory.value)),
-        comms_(options.rank, timeout_),
-        device_(job, {options.rank, timeout_, job.running.cuda_graphs}, comms_,
-                memory_.addresses()),
-        sums_(kMostSums * sizeof(double)),
-        pinned_sums_(kMostSums * sizeof(double)) {}
+        used_(std::make_unique<Used>(job, options)) {}
 
+  // Work that does not end even when its messages are aborted keeps what it uses for good: to free
+  // memory under it would corrupt whatever takes it next, or wait as long as the work.
   ~CudaBackend() override {
-    if (failed_) comms_.abort();
+    if (failed_) used_->comms.abort();
+    if (!used_->device.streams().drain(timeout_of_end())) static_cast<void>(used_.release());
   }
 
   std::string_view name() const override { return "cuda"; }
   std::span<const RankId> local_ranks() const override { return ranks_; }
   Time now() const override { return CudaDevice::now(); }
-  RankMemory& memory() override { return memory_; }
+  RankMemory& memory() override { return used_->memory; }
 
   void connect(const Mesh& mesh) override {
     size_ = mesh.size();
     failed_ = true;  // until all are there
-    comms_.connect(mesh, store_);
+    used_->comms.connect(mesh, store_);
     failed_ = false;
   }
 
@@ -58,7 +55,7 @@ class CudaBackend final : public RealBackend {
   StepReport wait(Time deadline) override {
     check(program_ != nullptr, "rank {} has nothing to run", index(ranks_[0]));
     StepReport report =
-        run_on_streams(device_, *std::exchange(program_, nullptr), inputs_, deadline);
+        run_on_streams(used_->device, *std::exchange(program_, nullptr), inputs_, deadline);
     if (report.outcome != Outcome::done) report.message = give_up(report.message);
     return report;
   }
@@ -71,22 +68,39 @@ class CudaBackend final : public RealBackend {
   // Ends all messages and tells what the others say of themselves.
   std::string give_up(const std::string& problem) {
     failed_ = true;
-    const std::string own = device_.recorder().positions(), dump = device_.recorder().dump();
-    comms_.abort();
+    const std::string own = used_->device.recorder().positions(),
+                      dump = used_->device.recorder().dump();
+    used_->comms.abort();
     if (store_ == nullptr || size_ < 2) return problem;
     return problem + where_all_are(*store_, {ranks_[0], size_}, own, dump);
   }
   void sum_some(std::span<double> values);
 
+  // All that work on the GPU uses.
+  struct Used {
+    Used(const Job& job, const RealBackendOptions& options)
+        : timeout(timeout_of(job)),
+          memory(options.rank, static_cast<std::size_t>(options.memory.value)),
+          comms(options.rank, timeout),
+          device(job, {options.rank, timeout, job.running.cuda_graphs}, comms, memory.addresses()),
+          sums(kMostSums * sizeof(double)),
+          pinned_sums(kMostSums * sizeof(double)) {}
+    std::chrono::milliseconds timeout;
+    GpuMemory memory;
+    Communicators comms;
+    CudaDevice device;
+    DeviceBytes sums;
+    PinnedBytes pinned_sums;
+  };
+  std::chrono::milliseconds timeout_of_end() const {
+    constexpr std::chrono::milliseconds kMost = std::chrono::seconds(10);
+    return std::min(used_->timeout, kMost);
+  }
+
   ChosenGpu gpu_;
   std::array<RankId, 1> ranks_;
   Store* store_;
-  std::chrono::milliseconds timeout_;
-  GpuMemory memory_;
-  Communicators comms_;
-  CudaDevice device_;
-  DeviceBytes sums_;
-  PinnedBytes pinned_sums_;
+  std::unique_ptr<Used> used_;
   std::int32_t size_ = 1;
   bool failed_ = false;
   const Program* program_ = nullptr;
@@ -100,28 +114,29 @@ void CudaBackend::sum_over_ranks(std::span<double> values) {
 }
 
 void CudaBackend::sum_some(std::span<double> values) {
-  cudaStream_t stream = device_.streams().origin();
+  cudaStream_t stream = used_->device.streams().origin();
   std::string problem;
   bool late = false;
   try {
-    std::memcpy(pinned_sums_.as<double>(), values.data(), values.size_bytes());
-    require(cudaMemcpyAsync(sums_.data(), pinned_sums_.as<void>(), values.size_bytes(),
+    std::memcpy(used_->pinned_sums.as<double>(), values.data(), values.size_bytes());
+    require(cudaMemcpyAsync(used_->sums.data(), used_->pinned_sums.as<void>(), values.size_bytes(),
                             cudaMemcpyHostToDevice, stream),
             "cudaMemcpyAsync");
-    comms_.complete(ncclAllReduce(sums_.data(), sums_.data(), values.size(), ncclDouble, ncclSum,
-                                  comms_.of(Group::world, Stream::data), stream),
-                    comms_.of(Group::world, Stream::data), "summing over all ranks");
-    require(cudaMemcpyAsync(pinned_sums_.as<void>(), sums_.data(), values.size_bytes(),
+    used_->comms.complete(
+        ncclAllReduce(used_->sums.data(), used_->sums.data(), values.size(), ncclDouble, ncclSum,
+                      used_->comms.of(Group::world, Stream::data), stream),
+        used_->comms.of(Group::world, Stream::data), "summing over all ranks");
+    require(cudaMemcpyAsync(used_->pinned_sums.as<void>(), used_->sums.data(), values.size_bytes(),
                             cudaMemcpyDeviceToHost, stream),
             "cudaMemcpyAsync");
-    problem = device_.wait_for_origin(kNever, late);
+    problem = used_->device.wait_for_origin(kNever, late);
   } catch (const std::exception& error) {
     problem = error.what();
   }
   if (!problem.empty())
     throw std::runtime_error(give_up(fmt::format(
         "rank {}: summing over all ranks between steps: {}", index(ranks_[0]), problem)));
-  std::memcpy(values.data(), pinned_sums_.as<double>(), values.size_bytes());
+  std::memcpy(values.data(), used_->pinned_sums.as<double>(), values.size_bytes());
 }
 
 }  // namespace

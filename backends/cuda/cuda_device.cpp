@@ -37,8 +37,6 @@ CudaDevice::CudaDevice(const Job& job, const Setting& setting, Communicators& co
       messages_(comms, streams_),
       recorder_(setting.rank) {}
 
-CudaDevice::~CudaDevice() { streams_.drain(); }
-
 Time CudaDevice::now() {
   return nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(
                          std::chrono::steady_clock::now().time_since_epoch())

@@ -16,7 +16,8 @@ namespace trainyard {
 
 // The streams of one rank on a GPU. A step is enqueued whole, and only finish() waits. Host work
 // that blocks the issue of instructions in the program blocks them on the GPU: nothing on any
-// stream that was issued later starts before it has ended, and the processor goes on.
+// stream that was issued later starts before it has ended, and the processor goes on. To be
+// destroyed when its streams are drained.
 class CudaDevice final : public StreamDevice {
  public:
   struct Setting {
@@ -26,7 +27,6 @@ class CudaDevice final : public StreamDevice {
   };
   CudaDevice(const Job& job, const Setting& setting, Communicators& comms,
              std::span<std::byte> arena);
-  ~CudaDevice() override;
 
   void begin(const Program& program, const StepInputs& inputs) override;
   void kernel(std::uint32_t instr) override;

@@ -1,7 +1,5 @@
 #include "backends/cuda/gpu_streams.h"
 
-#include <chrono>
-
 #include "backends/common/patience.h"
 #include "backends/cuda/kernels/cuda_error.h"
 
@@ -25,7 +23,6 @@ GpuStreams::GpuStreams() {
 }
 
 GpuStreams::~GpuStreams() {
-  if (abandoned_) return;
   each_other([](cudaStream_t stream) { cudaStreamDestroy(stream); });
   cudaStreamDestroy(origin());
 }
@@ -57,18 +54,15 @@ void GpuStreams::order(cudaStream_t earlier, cudaStream_t later) {
   require(cudaStreamWaitEvent(later, event.get(), 0), "cudaStreamWaitEvent");
 }
 
-bool GpuStreams::drain() {
+bool GpuStreams::drain(std::chrono::milliseconds limit) {
   const auto idle = [this] {
     bool all = cudaStreamQuery(origin()) != cudaErrorNotReady;
     each_other([&](cudaStream_t stream) { all &= cudaStreamQuery(stream) != cudaErrorNotReady; });
     return all;
   };
-  Patience patience(std::chrono::seconds(10));
+  Patience patience(limit);
   while (!idle()) {
-    if (patience.ended()) {
-      abandoned_ = true;
-      return false;
-    }
+    if (patience.ended()) return false;
     patience.rest();
   }
   return true;

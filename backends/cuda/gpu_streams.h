@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <chrono>
 
 #include "backends/cuda/communicators.h"
 #include "backends/cuda/gpu.h"
@@ -30,8 +31,8 @@ class GpuStreams {
   // What is enqueued on `later` from now on starts after what is on `earlier` now.
   void order(cudaStream_t earlier, cudaStream_t later);
 
-  // Waits for all; false: a stream was still at work after ten seconds, and is left behind.
-  bool drain();
+  // Waits for all; false: a stream was still at work after `limit`, and uses what it was given.
+  bool drain(std::chrono::milliseconds limit);
 
  private:
   template <class F>
@@ -43,7 +44,6 @@ class GpuStreams {
   // Taken in turns: what was recorded before is never needed by anybody later.
   std::array<GpuEvent, 64> events_;
   std::size_t next_ = 0;
-  bool abandoned_ = false;
 };
 
 }  // namespace trainyard

@@ -89,6 +89,7 @@ cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   return cudaSuccess;
 }
 
+// Waits for all work on the memory's device, as CUDA's does.
 cudaError_t cudaFree(void* memory) {
   if (memory == nullptr) return cudaSuccess;
   if (capture_forbids()) return cudaErrorStreamCaptureUnsupported;
@@ -101,6 +102,7 @@ cudaError_t cudaFree(void* memory) {
     d.memory.erase(piece);
     d.used -= bytes;
     lock.unlock();
+    drain(d);
     auto* const first = static_cast<std::byte*>(memory) - kMargin;
     const bool whole = margins_hold(first, bytes);
     if (!whole)

@@ -43,6 +43,9 @@ Device& device(int number);
 int current_device();
 CUstream_st* resolve(cudaStream_t stream);
 
+// Waits for all streams of the device.
+void drain(Device& device);
+
 // Wraps work of a stream: not done once the device has failed; fails it by throwing.
 Work guarded(CUstream_st* stream, Work work);
 

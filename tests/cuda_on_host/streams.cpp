@@ -99,6 +99,16 @@ Work guarded(CUstream_st* stream, Work work) {
   };
 }
 
+void drain(Device& d) {
+  std::vector<CUstream_st*> all;
+  {
+    const std::lock_guard lock(d.mutex);
+    all = d.living;
+    if (d.usual != nullptr) all.push_back(d.usual);
+  }
+  for (CUstream_st* stream : all) stream->drain();
+}
+
 void enqueue(cudaStream_t handle, Work work) {
   CUstream_st* const stream = resolve(handle);
   Work item = guarded(stream, std::move(work));
@@ -170,14 +180,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaDeviceSynchronize() {
   if (capture_forbids()) return cudaErrorStreamCaptureUnsupported;
-  Device& d = device(current_device());
-  std::vector<CUstream_st*> all;
-  {
-    const std::lock_guard lock(d.mutex);
-    all = d.living;
-    if (d.usual != nullptr) all.push_back(d.usual);
-  }
-  for (CUstream_st* stream : all) stream->drain();
+  drain(device(current_device()));
   return state_of(current_device());
 }
 

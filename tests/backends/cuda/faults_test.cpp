@@ -38,6 +38,7 @@ class CudaFaults : public ::testing::Test {
   cuda_on_host::Machine usual_ = cuda_on_host::machine();
 };
 using ThreadCudaFaults = CudaFaults;
+using SlowCudaFaults = CudaFaults;
 
 TEST_F(ThreadCudaFaults, AGpuThatIsNotThereIsRefusedWithThoseThatAre) {
   machine().devices = 2;
@@ -110,6 +111,26 @@ TEST_F(ThreadCudaFaults, ARankThatHangsInACollectiveIsFoundByItsTimeOut) {
               AllOf(HasSubstr("nothing went on for 0.7 s"),
                     ContainsRegex("in instruction [0-9]+ of step 0 .all_reduce on stream tensor"),
                     ContainsRegex("running +instruction")));
+}
+
+// Its memory was freed while it was still written to.
+TEST_F(SlowCudaFaults, WorkThatDoesNotEndKeepsItsMemoryAndDoesNotHoldUpTheRank) {
+  machine().slow_stream = static_cast<int>(Stream::compute);
+  machine().slow_us = 4'000'000;
+  constexpr int kGpu = 7;  // of no other test: its streams stay
+  const auto make = [](const Job& job, RealBackendOptions options) {
+    options.place = kGpu;
+    return make_cuda_backend(job, options);
+  };
+  const auto start = std::chrono::steady_clock::now();
+  const RanksRun run = run_ranks(small_job({"run.timeout_s=0.3"}), make);
+  EXPECT_THAT(run.first_problem(), HasSubstr("nothing went on for 0.3 s"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  std::size_t free = 0, total = 0;
+  cudaSetDevice(kGpu);
+  cudaMemGetInfo(&free, &total);
+  cudaSetDevice(0);
+  EXPECT_LT(free, total);
 }
 
 TEST_F(ThreadCudaFaults, ARankThatDiesBetweenStepsEndsTheOthersWhoNameIt) {

@@ -49,6 +49,19 @@ TEST(ThreadCudaStandIn, StreamsRunBesideEachOtherUnlessAnEventOrdersThem) {
   EXPECT_EQ(seen_with, 1);
 }
 
+TEST(ThreadCudaStandIn, MemoryIsFreedWhenAllWorkOfTheDeviceHasEnded) {
+  Streams s;
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 64), cudaSuccess);
+  std::atomic<bool> done{false};
+  enqueue(s.a, [&] {
+    rest();
+    done = true;
+  });
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_TRUE(done);
+}
+
 // Messages of a pipeline of four stages overtook each other: the backend uses its events again.
 TEST(ThreadCudaStandIn, AnEventThatIsRecordedAnewStillHoldsBackWhoWaitedBefore) {
   Streams s;
