@@ -4,7 +4,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "core/plan/plan.h"
 #include "core/program/accesses.h"
-#include "tests/backends/cuda/ranks_on_host.h"
+#include "tests/backends/cpu/rank_threads.h"
 #include "tests/cuda_on_host/machine.h"
 #include "tests/cuda_on_host/order_log.h"
 
