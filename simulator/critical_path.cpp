@@ -116,8 +116,8 @@ class PathWalker {
       const auto& steps = scene_.program(stage).collectives[group];
       if (op.sequence < steps.size()) members.push_back({island, stage, lane, steps[op.sequence]});
     };
-    if (executor_.crossings().crosses(op.group)) {
-      const std::uint32_t id = executor_.crossings().id(op, at_.stage);
+    if (executor_.crossings().takes(op, at_.stage, at_.island)) {
+      const std::uint32_t id = executor_.crossings().id(op, at_.stage, at_.island);
       const auto last = executor_.crossings().last(id, at_.lane);
       if (end(at_) - start(at_) > executor_.crossings().duration(id, at_.lane))
         add(last.island, last.stage, last.lane);

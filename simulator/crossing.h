@@ -8,9 +8,10 @@
 
 namespace trainyard {
 
-// Collectives whose members are on several islands: those over the data axis and the world.
-// Islands only read this table while they run; arrivals are entered between rounds, and a
-// collective that all members have reached ends its own duration after the last of them.
+// Collectives whose members are on several islands: those over the data axis and the world; and
+// those inside one island that travel as flows (of tied embeddings). Islands only read this table
+// while they run; arrivals are entered between rounds, and a collective that all members have
+// reached ends its own duration after the last of them.
 class Crossings {
  public:
   explicit Crossings(const Scene& scene);
@@ -19,10 +20,13 @@ class Crossings {
   bool crosses(Group group) const {
     return scene_.layout.islands() > 1 && (group == Group::data || group == Group::world);
   }
-  std::uint32_t id(const SharedOp& op, std::int32_t stage) const {
-    return (op.group == Group::world ? world_ : data_[static_cast<std::size_t>(stage)]) +
-           op.sequence;
+  // Whether a collective of an island ends here, not on the island itself.
+  bool takes(const SharedOp& op, std::int32_t stage, std::int32_t island) const {
+    return crosses(op.group) || travels(op, stage, island);
   }
+  std::uint32_t id(const SharedOp& op, std::int32_t stage, std::int32_t island) const;
+  // Whether only one island waits for it.
+  bool inside_an_island(std::uint32_t id) const { return id >= embedding_; }
   bool ended(std::uint32_t id) const { return arrived_[id] == kEnded; }
   std::span<const std::int64_t> ends(std::uint32_t id) const { return row(ends_, id); }
 
@@ -43,7 +47,7 @@ class Crossings {
   // travels as flows: those have to land().
   bool arrive(const SharedOp& op, std::int32_t stage, std::int32_t island,
               std::span<const std::int64_t> ready);
-  bool travels(const SharedOp& op, std::int32_t stage) const;
+  bool travels(const SharedOp& op, std::int32_t stage, std::int32_t island) const;
   // The latest arrival of each lane, while flows are on the way.
   std::span<const std::int64_t> latest(std::uint32_t id) const { return row(ends_, id); }
   // A lane's flows have ended; true if no other lane's are missing.
@@ -65,8 +69,9 @@ class Crossings {
 
   const Scene& scene_;
   std::size_t lanes_;
-  std::vector<std::uint32_t> data_;  // first id of each stage
-  std::uint32_t world_ = 0;          // first id
+  std::vector<std::uint32_t> data_;               // first id of each stage
+  std::uint32_t world_ = 0;                       // first id
+  std::uint32_t embedding_ = 0, embeddings_ = 0;  // first id, and how many an island has
   std::vector<std::uint32_t> arrived_;
   std::vector<std::int64_t> ends_;  // until ended: the latest arrival
   std::vector<std::int64_t> durations_;

@@ -47,9 +47,9 @@ bool Executor::meet() {
     for (const Island::Arrival& arrival : island.take_arrivals()) {
       const SharedOp& op = *arrival.op;
       if (!crossings_.arrive(op, arrival.stage, i, island.ready(arrival))) continue;
-      const std::uint32_t id = crossings_.id(op, arrival.stage);
-      if (crossings_.travels(op, arrival.stage))
-        traffic_->add_rings(op, id, arrival.stage, crossings_.latest(id));
+      const std::uint32_t id = crossings_.id(op, arrival.stage, i);
+      if (crossings_.travels(op, arrival.stage, i))
+        traffic_->add_rings({&op, id, arrival.stage, i}, crossings_.latest(id));
       else
         ended = true;
     }
@@ -69,7 +69,11 @@ void Executor::land() {
         islands_[static_cast<std::size_t>(landing.departure.island)]->land(landing.departure,
                                                                            landing.at);
         wake(landing.departure.island);
-      } else if (crossings_.land(landing.crossing, landing.departure.lane, landing.at)) {
+      } else if (!crossings_.land(landing.crossing, landing.departure.lane, landing.at)) {
+        continue;
+      } else if (crossings_.inside_an_island(landing.crossing)) {
+        wake(landing.departure.island);
+      } else {
         for (std::int32_t i = 0; i < scene_.layout.islands(); ++i) wake(i);
       }
     }

@@ -74,7 +74,7 @@ void Island::open_gang(Gang& gang, std::int64_t* memory) {
 void Island::run(const Crossings& crossings) {
   crossings_ = &crossings;
   std::erase_if(waiting_, [&](const Arrival& arrival) {
-    const std::uint32_t id = crossings.id(*arrival.op, arrival.stage);
+    const std::uint32_t id = crossings.id(*arrival.op, arrival.stage, island_);
     if (!crossings.ended(id)) return false;
     Gang& gang = gangs_[static_cast<std::size_t>(arrival.stage)];
     std::ranges::copy(crossings.ends(id), row(gang.end, arrival.stream));
@@ -107,7 +107,8 @@ void Island::post(Gang& gang, std::uint32_t at) {
   gang.posted |= bit;
   gang.blocked |= bit;
   if (op.transfers == 0)
-    return crossings_->crosses(op.group) ? cross(gang, stream, op) : meet(gang, stream, op);
+    return crossings_->takes(op, gang.stage, island_) ? cross(gang, stream, op)
+                                                      : meet(gang, stream, op);
   std::copy_n(ready, width_, row(gang.end, stream));
   gang.open[stream] = static_cast<std::uint16_t>(op.transfers);
   for (std::uint32_t t = op.first_transfer; t < op.first_transfer + op.transfers; ++t) {
@@ -227,7 +228,7 @@ void Island::meet(Gang& gang, std::uint8_t stream, const SharedOp& op) {
 }
 
 void Island::cross(Gang& gang, std::uint8_t stream, const SharedOp& op) {
-  const std::uint32_t id = crossings_->id(op, gang.stage);
+  const std::uint32_t id = crossings_->id(op, gang.stage, island_);
   if (crossings_->ended(id)) {
     std::ranges::copy(crossings_->ends(id), row(gang.end, stream));
     return land(gang, stream);

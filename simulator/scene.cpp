@@ -15,12 +15,14 @@ FlowRules::FlowRules(const Job& job, const CommunicationSpecs& specs, const Rank
   for (const Route& route : topology.routes())
     overhead_.push_back(messages && route.tier != Tier::node ? costs.message_overhead(route).value
                                                              : -1);
-  const bool rings = scale.data_comm == 1 && !(measured.gradient_reduce_scatter_ms >= 0) &&
-                     !(measured.parameter_all_gather_ms >= 0);
+  const bool data = scale.data_comm == 1 && !(measured.gradient_reduce_scatter_ms >= 0) &&
+                    !(measured.parameter_all_gather_ms >= 0);
+  const bool embedding = scale.data_comm == 1 && !(measured.embedding_all_reduce_ms >= 0);
   for (const CollectiveSpec& spec : specs.collectives)
     for (const GroupShape& shape : topology.shapes())
-      rings_.push_back(rings && spec.group == Group::data && shape.nodes > 1 &&
-                       spec.bytes.value > 0 && costs.is_ring(spec.op, shape, spec.bytes));
+      rings_.push_back(
+          ((data && spec.group == Group::data) || (embedding && spec.group == Group::embedding)) &&
+          shape.nodes > 1 && spec.bytes.value > 0 && costs.is_ring(spec.op, shape, spec.bytes));
 }
 
 Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& options,

@@ -11,8 +11,8 @@
 
 namespace trainyard {
 
-// What travels as flows, on a network where flows meet: messages and data-parallel rings between
-// nodes, unless their times were measured or scaled.
+// What travels as flows, on a network where flows meet: messages between nodes, data-parallel rings
+// and those of tied embeddings, unless their times were measured or scaled.
 class FlowRules {
  public:
   FlowRules(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,

@@ -16,17 +16,19 @@ Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
       network_(make_network_model(job)),
       events_(link_events(job)) {}
 
-// A gang goes on when a transfer has landed on all its lanes, those it landed on early included:
-// what they would have sent before the network's present leaves at the present.
+// A gang goes on when a transfer has landed on all its lanes. What an early lane would have sent
+// before that has a time in the network's past; it leaves at the present, when the last lane's
+// landed. So no lane leaves later than the last one can, and lanes meet again in the next layer's
+// tensor collective; what is lost is that early lanes' messages might have met fewer others.
 void Traffic::add(const Departure& departure) {
   waiting_.push({std::max(departure.at, reached_), added_++, departure, nullptr, kNone});
 }
 
-void Traffic::add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
-                        std::span<const std::int64_t> ready) {
+void Traffic::add_rings(const Rings& rings, std::span<const std::int64_t> ready) {
   for (std::size_t lane = 0; lane < ready.size(); ++lane) {
-    const Departure departure{ready[lane], 0, stage, static_cast<std::int32_t>(lane), kNone};
-    waiting_.push({std::max(ready[lane], reached_), added_++, departure, &op, crossing});
+    const Departure departure{ready[lane], rings.island, rings.stage,
+                              static_cast<std::int32_t>(lane), kNone};
+    waiting_.push({std::max(ready[lane], reached_), added_++, departure, rings.op, rings.crossing});
   }
 }
 
@@ -58,15 +60,16 @@ void Traffic::start_rings(std::uint32_t moving) {
   const Start& start = moving_[moving].start;
   const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
   const Mesh& mesh = scene_.topology.mesh();
-  const Coord coord = scene_.layout.coord(start.departure.stage, 0, start.departure.lane);
+  const Departure& of = start.departure;
+  const auto members =
+      mesh.members(start.rings->group, scene_.layout.rank(of.stage, of.island, of.lane));
   std::map<NodeId, std::vector<RankId>> by_node;
-  for (const RankId rank : mesh.members(Group::data, mesh.rank(coord)))
-    by_node[scene_.topology.placement().node(rank)].push_back(rank);
+  for (const RankId rank : members) by_node[scene_.topology.placement().node(rank)].push_back(rank);
   std::vector<const std::vector<RankId>*> nodes;
   for (const auto& [node, ranks] : by_node) nodes.push_back(&ranks);
   const auto cards = static_cast<std::size_t>(std::max(1, node_.nics / node_.gpus));
   const std::size_t rings = nodes.front()->size() * cards;
-  const Bytes all = ring_bytes(spec.op, mesh.size(Axis::data), spec.bytes);
+  const Bytes all = ring_bytes(spec.op, std::ssize(members), spec.bytes);
   const Bytes bytes = all / static_cast<std::int64_t>(rings);
   std::vector<Flow> edges(nodes.size());
   for (std::size_t ring = 0; ring < rings; ++ring) {
@@ -121,8 +124,10 @@ Landing Traffic::landing(const Moving& moving, std::int64_t at) const {
   const Start& start = moving.start;
   if (start.rings == nullptr) return {start.departure, kNone, at};
   const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
-  const Coord coord = scene_.layout.coord(start.departure.stage, 0, start.departure.lane);
-  const GroupShape& shape = scene_.topology.shapes()[scene_.topology.shape(Group::data, coord)];
+  const Departure& of = start.departure;
+  const Coord coord = scene_.layout.coord(of.stage, of.island, of.lane);
+  const GroupShape& shape =
+      scene_.topology.shapes()[scene_.topology.shape(start.rings->group, coord)];
   const Time time = costs_.ring(spec.op, shape, spec.bytes, nanoseconds(at - start.at));
   return {start.departure, start.crossing, std::max(at, start.at + time.value)};
 }

@@ -33,9 +33,14 @@ class Traffic {
   Traffic(const Job& job, const Scene& scene, const Costs& costs);
 
   void add(const Departure& departure);
-  // A data-parallel collective that all have reached: its rings leave each lane at `ready`.
-  void add_rings(const SharedOp& op, std::uint32_t crossing, std::int32_t stage,
-                 std::span<const std::int64_t> ready);
+  // A collective that all have reached, as one of them sees it.
+  struct Rings {
+    const SharedOp* op = nullptr;  // null: none
+    std::uint32_t crossing = kNone;
+    std::int32_t stage = 0, island = 0;
+  };
+  // Its rings leave each lane at `ready`.
+  void add_rings(const Rings& rings, std::span<const std::int64_t> ready);
   // Goes to where the next flows end. False: nothing is on the way, or the network has failed.
   bool advance(std::vector<Landing>& landed);
   std::optional<NetworkUse> use(Time whole) const { return network_->use(whole); }

@@ -24,23 +24,22 @@ Dynamics::Dynamics(const Fabric& fabric, MaxMin& rates, const ControlParameters&
       rates_(rates),
       control_(control),
       buffers_(buffers),
-      draws_(random_key(seed, "marks of flows")) {}
+      draws_(random_key(seed, "marks of flows")),
+      queue_of_(static_cast<std::size_t>(fabric.links())) {}
 
 bool Dynamics::follows(std::int32_t flow) const {
   return static_cast<std::size_t>(flow) < machines_.size() && machines_[flow].has_value();
 }
 
-bool Dynamics::has_queue(std::int32_t link) const { return queues_.contains(link); }
+bool Dynamics::has_queue(std::int32_t link) const { return queue_of_[link] != nullptr; }
 
 bool Dynamics::paused(std::int32_t link) const {
-  const auto found = queues_.find(link);
-  return found != queues_.end() && found->second.pausing;
+  return has_queue(link) && queue_of_[link]->pausing;
 }
 
 double Dynamics::queue_bytes(std::int32_t link, Time now) const {
-  const auto found = queues_.find(link);
-  if (found == queues_.end()) return 0;
-  const Queue& queue = found->second;
+  if (!has_queue(link)) return 0;
+  const Queue& queue = *queue_of_[link];
   const double grown =
       (queue.arriving - rates_.capacity(link)) * to_seconds(now - queue.since) + queue.bytes;
   return std::clamp(grown, 0.0, queue.most);
@@ -70,7 +69,7 @@ void Dynamics::remove(std::int32_t flow, Time now) {
   if (!follows(flow)) return;
   rises_.erase(flow);
   for (const std::int32_t link : machines_[flow]->queues) {
-    queues_.at(link).caps.erase(flow);
+    queue_of_[link]->caps.erase(flow);
     ticks_.set(link, now, link);
   }
   machines_[flow].reset();
@@ -112,6 +111,7 @@ void Dynamics::members(std::int32_t link) {
 
 void Dynamics::open(std::int32_t link, Time now) {
   Queue& queue = queues_[link];
+  queue_of_[link] = &queue;  // a hash table's values stay where they are
   queue.since = now;
   members(link);
   // Packets of n ports that share what is free by dynamic thresholds fill n s / (1 + n s) of it.
@@ -124,12 +124,13 @@ void Dynamics::open(std::int32_t link, Time now) {
 }
 
 void Dynamics::close(std::int32_t link, Time now) {
-  Queue& queue = queues_.at(link);
+  Queue& queue = *queue_of_[link];
   if (queue.pausing) resume(link, queue);
   members(link);
   for (const Member& member : members_) let_go(member.flow, link);
   ticks_.erase(link);
   queues_.erase(link);
+  queue_of_[link] = nullptr;
   for (const Member& member : members_) {
     set_limit(member.flow);
     schedule_rise(member.flow, now);
@@ -151,7 +152,7 @@ void Dynamics::set_limit(std::int32_t flow) {
   const double sends = machine.control.rate(), line = machine.control.line();
   double limit = sends, emptying = 1;
   for (const std::int32_t link : machine.queues) {
-    const Queue& queue = queues_.at(link);
+    const Queue& queue = *queue_of_[link];
     limit = std::min(limit, let_through(queue, flow, sends));
     if (!queue.pausing) emptying = std::max(emptying, queue.share);
   }
@@ -175,13 +176,13 @@ double Dynamics::arriving(std::int32_t flow, std::int32_t link) const {
   const double sends = machine.control.rate();
   double rate = sends;
   for (const std::int32_t other : machine.queues)
-    if (other != link) rate = std::min(rate, let_through(queues_.at(other), flow, sends));
+    if (other != link) rate = std::min(rate, let_through(*queue_of_[other], flow, sends));
   return rate;
 }
 
 void Dynamics::tick(std::int32_t link, Time now) {
   ++events_;
-  Queue& queue = queues_.at(link);
+  Queue& queue = *queue_of_[link];
   const Time span = now - queue.since;
   if (span.value > 0) {
     members(link);
@@ -194,7 +195,7 @@ void Dynamics::tick(std::int32_t link, Time now) {
 
 // Works out what arrives at a link and what goes through, and when to look again.
 void Dynamics::refresh(std::int32_t link, Time now) {
-  Queue& queue = queues_.at(link);
+  Queue& queue = *queue_of_[link];
   members(link);
   const double capacity = rates_.capacity(link);
   queue.arriving = 0;
@@ -247,7 +248,7 @@ void Dynamics::rise(std::int32_t flow, Time now) {
   if (machine.queues.empty()) return set_limit(flow);
   if (std::abs(machine.control.rate() - before) < kAlike * before) return;
   for (const std::int32_t link : machine.queues)
-    if (queues_.at(link).since < now) ticks_.set(link, now, link);
+    if (queue_of_[link]->since < now) ticks_.set(link, now, link);
 }
 
 }  // namespace trainyard

@@ -100,7 +100,8 @@ class Dynamics {
   Upstream upstream_;
   std::vector<std::optional<Machine>> machines_;  // by number in rates_
   std::unordered_map<std::int32_t, Queue> queues_;
-  DueQueue ticks_, rises_;  // by link, by flow
+  std::vector<Queue*> queue_of_;  // by link; null: none
+  DueQueue ticks_, rises_;        // by link, by flow
   std::vector<Member> members_;
   std::int64_t events_ = 0;
 };

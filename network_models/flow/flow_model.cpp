@@ -21,7 +21,7 @@ std::vector<double> capacities(const Fabric& fabric) {
 }
 
 // One entry a link, with the number of queue pairs that cross it.
-std::vector<MaxMin::Use> merged(std::vector<MaxMin::Use> uses) {
+void merge(std::vector<MaxMin::Use>& uses) {
   std::ranges::sort(uses, {}, &MaxMin::Use::link);
   std::size_t kept = 0;
   for (const MaxMin::Use& use : uses)
@@ -30,8 +30,6 @@ std::vector<MaxMin::Use> merged(std::vector<MaxMin::Use> uses) {
     else
       uses[kept++] = use;
   uses.resize(kept);
-  uses.shrink_to_fit();
-  return uses;
 }
 
 }  // namespace
@@ -63,7 +61,6 @@ FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
     free_.pop_back();
   }
   Transfer& transfer = transfers_[slot];
-  transfer = {};
   transfer.id = FlowId{started_ << kSlotBits | slot};
   transfer.order = started_++;
   transfer.flows.assign(flows.begin(), flows.end());
@@ -77,11 +74,11 @@ FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {
 // Puts the transfer on its paths, or finds that they do not work.
 void FlowModel::send(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
-  auto uses = paths(transfer);
-  if (!uses) return lose(slot);
-  if (uses->empty() || transfer.left <= 0)
+  if (!find_paths(transfer)) return lose(slot);
+  if (uses_.empty() || transfer.left <= 0)
     return due_.set(slot, now_ + transfer.latency, transfer.order);
-  transfer.flow = rates_.add(merged(std::move(*uses)));
+  merge(uses_);
+  transfer.flow = rates_.add(uses_);
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
   slot_of_flow_[transfer.flow] = slot;
   if (dynamics_ && transfer.latency.value > 0)
@@ -229,7 +226,10 @@ void FlowModel::finish_sending(std::int32_t slot) {
 
 void FlowModel::release(std::int32_t slot) {
   due_.erase(slot);
+  std::vector<Flow> memory = std::move(transfers_[slot].flows);
+  memory.clear();
   transfers_[slot] = {};
+  transfers_[slot].flows = std::move(memory);
   free_.push_back(slot);
 }
 

@@ -82,7 +82,7 @@ class FlowModel : public NetworkModel {
   Time next() const;
   bool react();
   void upstream(std::int32_t flow, std::int32_t link, std::vector<std::int32_t>& out) const;
-  std::optional<std::vector<MaxMin::Use>> paths(Transfer& transfer) const;
+  bool find_paths(Transfer& transfer);
   void take_off(std::int32_t slot);
   void happen(std::int32_t slot);
   std::vector<std::int32_t> crossing(LinkId link) const;
@@ -110,6 +110,7 @@ class FlowModel : public NetworkModel {
   DueQueue due_;
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_
+  std::vector<MaxMin::Use> uses_;                  // what find_paths() has found
   Time now_;
   std::int64_t started_ = 0, solved_ = 0;
   double slowest_ = 1;  // of a card's rate

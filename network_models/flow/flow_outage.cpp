@@ -34,10 +34,10 @@ double FlowModel::arrives(const Path& path) const {
   return part;
 }
 
-// What the transfer takes of each link on the paths that its queue pairs have now; none if one of
+// What the transfer takes of each link on the paths that its queue pairs have now. False: one of
 // them has no path that works.
-std::optional<std::vector<MaxMin::Use>> FlowModel::paths(Transfer& transfer) const {
-  std::vector<MaxMin::Use> uses;
+bool FlowModel::find_paths(Transfer& transfer) {
+  uses_.clear();
   double all_arrive = 1;
   for (const Flow& flow : transfer.flows) {
     check(flow.bytes == transfer.flows.front().bytes, "flows in step have equal sizes");
@@ -45,7 +45,7 @@ std::optional<std::vector<MaxMin::Use>> FlowModel::paths(Transfer& transfer) con
                    static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash};
     for (; pair.number < queue_pairs_; ++pair.number) {
       const auto path = router_.find(pair);
-      if (!path || !works(*path)) return std::nullopt;
+      if (!path || !works(*path)) return false;
       transfer.latency = std::max(transfer.latency, fabric_.latency(path->switches));
       const double arrive = arrives(*path);
       all_arrive *= arrive;
@@ -54,11 +54,11 @@ std::optional<std::vector<MaxMin::Use>> FlowModel::paths(Transfer& transfer) con
                                 : 1 / transport_.goodput(1 - arrive, card_rate(),
                                                          fabric_.latency(path->switches) * 2);
       for (const LinkId link : path->span())
-        uses.push_back({static_cast<std::int32_t>(link), weight});
+        uses_.push_back({static_cast<std::int32_t>(link), weight});
     }
   }
   transfer.loss = 1 - all_arrive;
-  return uses;
+  return true;
 }
 
 std::vector<std::int32_t> FlowModel::crossing(LinkId link) const {
@@ -109,7 +109,7 @@ void FlowModel::look_for_path(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
   const Time since = now_ - transfer.lost;
   Time next = transport_.gives_up();
-  if (!paths(transfer)) {
+  if (!find_paths(transfer)) {
     transfer.obstacle = obstacle(transfer);
   } else {
     const Time after = since <= transfer.window ? since : transport_.retry_after(since);

@@ -82,6 +82,7 @@ class MaxMin {
     std::int32_t open = 0, others_bound = 0;
     double left = 0, open_weight = 0, growth = 0;
     bool touched = false, tight = false;
+    std::int64_t affected_full = 0, affected_bound = 0;  // number of the solve that last did
   };
 
   double weight(const Member& member) const { return flows_[member.flow].hops[member.hop].weight; }
@@ -110,6 +111,7 @@ class MaxMin {
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
+  std::int64_t solves_ = 0;
   std::vector<std::int32_t> free_, pending_, affected_, touched_, changed_;
   std::vector<std::int32_t> by_limit_;                   // scratch of fill()
   std::vector<std::pair<double, std::int32_t>> levels_;  // level a link fills at, link

@@ -42,9 +42,11 @@ void MaxMin::affect(std::int32_t flow) {
 void MaxMin::affect_beside(const Flow& changing) {
   for (const std::int32_t number : changing.tight) {
     const Hop& hop = changing.hops[number];
-    const Link& link = links_[hop.link];
+    Link& link = links_[hop.link];
     const bool full = link.load + (changing.own - changing.rate) * hop.weight > link.capacity;
     if (!full && link.bound == 0) continue;
+    std::int64_t& done = full ? link.affected_full : link.affected_bound;
+    if (std::exchange(done, solves_) == solves_) continue;  // for another flow that changes
     double all = 0;
     for (const Member& member : link.members) all += weight(member);
     for (const Member& member : link.members) {
@@ -56,6 +58,7 @@ void MaxMin::affect_beside(const Flow& changing) {
 }
 
 std::span<const std::int32_t> MaxMin::solve() {
+  ++solves_;
   changed_.clear();
   affected_.clear();
   // Flows that fit beside others come first, so that they are background to the rest.

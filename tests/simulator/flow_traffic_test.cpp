@@ -50,6 +50,24 @@ TEST(FlowTraffic, RingLeavesWhenAllHaveComeAndIsOneFlowAnEdge) {
   EXPECT_EQ(part(result, Cause::data_comm), 613);
 }
 
+// The gradient of a tied embedding, all-reduced by the first and the last of three stages: 2 x 1/2
+// of 400 bytes on each card. The middle stage's message to the last takes half of the last one's
+// way in until its 100 bytes are there; the ring is 100 bytes behind by then.
+TEST(FlowTraffic, TiedEmbeddingsShareCardsWithMessages) {
+  HandBuilt first(0), middle(1), last(2);
+  const auto a = first.collective(Group::embedding, 400, Stream::data);
+  middle.send(1, 0, 100);
+  const auto received = last.recv(-1, 0, 100);
+  const auto b = last.collective(Group::embedding, 400, Stream::data);
+  for (const int replicas : {1, 2}) {
+    const auto result = run_flows(flow_job(3, replicas), {first, middle, last});
+    EXPECT_EQ(result.failure + result.stuck, "");
+    EXPECT_EQ(end_of(result, 2 * replicas, received), 2 + 200 + 3);
+    EXPECT_EQ(end_of(result, 0, a), 400 + 100 + 3 + 10);
+    EXPECT_EQ(end_of(result, 2 * replicas, b), 400 + 100 + 3 + 10);
+  }
+}
+
 // A ring over two stages' replicas meets nobody else's: but the message of the same rank's pipeline
 // takes half of the card while it lasts.
 TEST(FlowTraffic, RingAndMessageShareACard) {
