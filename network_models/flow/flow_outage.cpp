@@ -144,11 +144,7 @@ void FlowModel::give_up(const Transfer& transfer) {
           ? transfer.obstacle
           : fmt::format("the last packet from rank {} to rank {} was lost again and again",
                         index(transfer.flows.front().source), index(transfer.flows.front().target));
-  failure_ = {
-      now_,
-      fmt::format("NCCL error at {:.3f} s: {}; the sender gave up after {} retries, {:.3f} s "
-                  "apart (network.ib_timeout, network.ib_retry_count)",
-                  to_seconds(now_), why, transport_.retries(), to_seconds(transport_.timer()))};
+  failure_ = transport_.error(now_, why);
 }
 
 // The first flow of the transfer that cannot move, and why.

@@ -1,5 +1,7 @@
 #include "network_models/flow/transport.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -58,6 +60,13 @@ Time Transport::wait_for_last(double loss, std::uint64_t number) const {
     if (next == kNever) return kNever;
     span = next;
   }
+}
+
+NetworkFailure Transport::error(Time at, const std::string& why) const {
+  return {at,
+          fmt::format("NCCL error at {:.3f} s: {}; the sender gave up after {} retries, {:.3f} s "
+                      "apart (network.ib_timeout, network.ib_retry_count)",
+                      to_seconds(at), why, retries_, to_seconds(timer_))};
 }
 
 }  // namespace trainyard

@@ -1,8 +1,10 @@
 #pragma once
 #include <cstdint>
+#include <string>
 
 #include "core/config/job.h"
 #include "core/random.h"
+#include "network_models/network_model.h"
 
 namespace trainyard {
 
@@ -31,6 +33,8 @@ class Transport {
   // What the timer adds to message `number`, whose last packets are lost with the chance `loss`:
   // nothing follows them that would tell the receiver. kNever: it gives up.
   Time wait_for_last(double loss, std::uint64_t number) const;
+  // What NCCL says when a sender gives up at that time.
+  NetworkFailure error(Time at, const std::string& why) const;
 
  private:
   Time timer_, first_timer_;

@@ -11,8 +11,6 @@ namespace {
 // Packets that one acknowledgement answers: the authors' simulator sends one for 256 bytes to
 // 16 KB; HPCC's one a packet. It only delays what loss and round trip times tell.
 constexpr std::int32_t kPerAcknowledgement = 16;
-// Time-outs in a row after which a card gives up (NCCL_IB_RETRY_CNT).
-constexpr int kRetries = 7;
 
 // Points of [0, 1) that keep apart from each other (multiples of the golden ratio).
 double golden_part(std::int32_t number) { return std::fmod(0.6180339887498949 * number, 1.0); }
@@ -21,10 +19,16 @@ Time time_of(std::int64_t ps) { return nanoseconds(ps / kPsPerNs); }
 
 }  // namespace
 
-Hosts::Hosts(const ControlParameters& control, double packet_bytes, Time timeout, Ports& ports)
+Hosts::Hosts(const ControlParameters& control, double packet_bytes,
+             const Retransmission& retransmission, Ports& ports)
     : control_(control),
       packet_bytes_(packet_bytes),
-      timeout_(timeout.value * kPsPerNs),
+      timeout_(retransmission.timer.value * kPsPerNs),
+      retries_(retransmission.retries),
+      window_(
+          static_cast<std::int32_t>(std::clamp(retransmission.window / packet_bytes, 1.0, 1e9))),
+      // A sender whose window is full must hear of it.
+      per_acknowledgement_(std::clamp(window_ / 2, 1, kPerAcknowledgement)),
       ports_(ports) {}
 
 double Hosts::mark_probability(double queue_bytes) const {
@@ -90,6 +94,7 @@ bool Hosts::next_packet(std::int32_t link, std::int64_t now, Packet& packet) {
     const std::size_t at = (source.turn + i) % count;
     const std::int32_t id = source.waiting[at];
     QueuePairState& pair = pairs_[id];
+    if (pair.next - pair.acknowledged >= window_) continue;  // an answer will wake it
     if (pair.allowed > now) {
       earliest = std::min(earliest, pair.allowed);
       continue;
@@ -106,8 +111,8 @@ bool Hosts::next_packet(std::int32_t link, std::int64_t now, Packet& packet) {
       source.waiting.erase(source.waiting.begin() + static_cast<std::ptrdiff_t>(at));
       source.turn = at;
       pair.in_turn = false;
-      if (!std::exchange(pair.timer, true)) set_timer(id);
     }
+    if (last || pair.next - pair.acknowledged >= window_) set_timer(id);
     return true;
   }
   if (earliest < INT64_MAX && (source.wake < now || source.wake > earliest)) {
@@ -149,7 +154,7 @@ void Hosts::receive(const Packet& packet, std::int64_t now) {
     pair.gap_reported = false;
   }
   const bool done = pair.expected == pair.packets;
-  if (done || pair.expected - pair.reported >= kPerAcknowledgement ||
+  if (done || pair.expected - pair.reported >= per_acknowledgement_ ||
       packet.number < pair.expected - 1)
     answer(id, pair.expected, now);
   if (done) finished_.push_back(id);
@@ -183,20 +188,25 @@ void Hosts::acknowledged(std::int32_t queue_pair, std::int32_t value, std::int64
   pair.control.sample(
       {time_of(now), static_cast<double>(pair.queueing) * 1e-6, round_trip, news * packet_bytes_});
   pace(queue_pair, rate, now);
+  if (news > 0 && pair.in_turn) ports_.start(pair.source, now, *this);
   if (value < 0) go_back(queue_pair, expected, now);
 }
 
 void Hosts::set_timer(std::int32_t queue_pair) {
   QueuePairState& pair = pairs_[queue_pair];
+  if (std::exchange(pair.timer, true)) return;
   ports_.events().push(
       {pair.heard + timeout_, 0, queue_pair, 0, std::uint8_t(PacketEventKind::timeout)});
 }
 
 void Hosts::timed_out(std::int32_t queue_pair, std::int64_t now) {
   QueuePairState& pair = pairs_[queue_pair];
+  pair.timer = false;
   if (now >= pair.heard + timeout_) {
-    pair.timer = ++pair.retries <= kRetries;
-    if (!pair.timer) return;
+    if (++pair.retries > retries_) {
+      if (given_up_ < 0) given_up_ = queue_pair;
+      return;
+    }
     pair.heard = now;
     go_back(queue_pair, pair.acknowledged, now);
   }

@@ -9,6 +9,13 @@
 
 namespace trainyard {
 
+// What senders do about silence, as the job's network says.
+struct Retransmission {
+  Time timer;                // until a sender tries again
+  std::int32_t retries = 0;  // so often; then it gives up
+  double window = 0;         // bytes that may be without an answer
+};
+
 // The cards' ends of queue pairs. A sender paces packets at the rate its congestion control allows,
 // in turns with the others of its card; a receiver takes packets in order, answers marks with
 // notifications and gaps with one negative acknowledgement, whereupon the sender goes back to the
@@ -21,8 +28,9 @@ class Hosts : public PacketHosts {
     double bytes = 0;
   };
 
-  // `timeout` is that of retransmission. The ports must outlive the hosts.
-  Hosts(const ControlParameters& control, double packet_bytes, Time timeout, Ports& ports);
+  // The ports must outlive the hosts.
+  Hosts(const ControlParameters& control, double packet_bytes, const Retransmission& retransmission,
+        Ports& ports);
 
   // A new queue pair with so much to send. Its number is never used again.
   std::int32_t open(const Sending& sending, std::int64_t now);
@@ -34,6 +42,8 @@ class Hosts : public PacketHosts {
   // Queue pairs whose last byte has arrived since the last call.
   std::vector<std::int32_t> take_finished() { return std::exchange(finished_, {}); }
   bool finished() const { return !finished_.empty(); }
+  // The first queue pair whose sender has given up; -1 if none has.
+  std::int32_t given_up() const { return given_up_; }
 
   std::int32_t path(std::int32_t queue_pair) const { return pairs_[queue_pair].path; }
   const RateControl& control(std::int32_t queue_pair) const { return pairs_[queue_pair].control; }
@@ -77,11 +87,13 @@ class Hosts : public PacketHosts {
   ControlParameters control_;
   double packet_bytes_;
   std::int64_t timeout_;
+  std::int32_t retries_, window_, per_acknowledgement_;  // the latter two in packets
   Ports& ports_;
   std::vector<QueuePairState> pairs_;
   std::vector<Source> sources_;
   std::vector<std::int32_t> finished_;
   std::int64_t sent_again_ = 0;
+  std::int32_t given_up_ = -1;
 };
 
 }  // namespace trainyard

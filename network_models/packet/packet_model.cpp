@@ -8,9 +8,6 @@
 namespace trainyard {
 namespace {
 
-// 4.096 us * 2^20, what NCCL sets since 2.23 (NCCL_IB_TIMEOUT).
-constexpr Time kTimeout = nanoseconds(4'294'967'296);
-
 const Cluster& small_enough(const Cluster& cluster) {
   const std::int64_t gpus = std::int64_t{cluster.nodes} * cluster.node.gpus;
   if (gpus > PacketModel::kMostGpus)
@@ -27,7 +24,15 @@ ControlParameters control_of(const Cluster& cluster, const Network& network) {
     throw ConfigError(
         "network.congestion_control \"ideal\": packets need a protocol; legal with "
         "network.model \"packet\": \"none\", \"dcqcn\", \"swift\", \"hybrid\"");
+  if (network.adaptive_retransmission)
+    throw ConfigError(
+        "network.adaptive_retransmission true: cards of network.model \"packet\" have one timer; "
+        "legal: false, or network.model \"flow\"");
   return out;
+}
+
+Retransmission retransmission_of(const Transport& transport, const Network& network) {
+  return {transport.timer(), transport.retries(), static_cast<double>(network.send_window.value)};
 }
 
 }  // namespace
@@ -38,16 +43,17 @@ PacketModel::PacketModel(const Cluster& cluster, const Network& network, const P
       router_(fabric_, cluster.fabric.polarised, seed),
       placement_(placement),
       queue_pairs_(static_cast<std::uint32_t>(network.qps_per_connection)),
+      transport_(network, seed),
       packet_bytes_(control_of(cluster, network).dcqcn.packet_bytes),
       ports_(fabric_, switch_buffers(cluster, control_of(cluster, network)), packet_bytes_, seed),
-      hosts_(control_of(cluster, network), packet_bytes_, kTimeout, ports_) {}
+      hosts_(control_of(cluster, network), packet_bytes_, retransmission_of(transport_, network),
+             ports_) {}
 
-std::int32_t PacketModel::path(const Transfer& transfer, std::size_t pair) {
+QueuePair PacketModel::ends(const Transfer& transfer, std::size_t pair) const {
   const Flow& flow = transfer.flows[pair / queue_pairs_];
-  const Path path = router_.path({static_cast<std::int32_t>(placement_.slot(flow.source)),
-                                  static_cast<std::int32_t>(placement_.slot(flow.target)),
-                                  flow.hash, static_cast<std::uint32_t>(pair % queue_pairs_)});
-  return ports_.add_path(path);
+  return {static_cast<std::int32_t>(placement_.slot(flow.source)),
+          static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash,
+          static_cast<std::uint32_t>(pair % queue_pairs_)};
 }
 
 FlowId PacketModel::start_in_step(std::span<const Flow> flows, Time now) {
@@ -59,7 +65,7 @@ FlowId PacketModel::start_in_step(std::span<const Flow> flows, Time now) {
   transfer.started = now;
   for (std::size_t i = 0; i < flows.size() * queue_pairs_; ++i) {
     const double bytes = std::ceil(transfer.bytes / queue_pairs_);
-    const std::int32_t at = path(transfer, i);
+    const std::int32_t at = ports_.add_path(router_.path(ends(transfer, i)));
     if (ports_.path(at).empty() || bytes < 1) continue;
     flow_of_.push_back(index(id));
     ++transfer.open;
@@ -102,7 +108,9 @@ void PacketModel::route_around(LinkId link, bool down, Time now) {
       const std::int32_t pair = transfer.pairs[i];
       const std::vector<std::int32_t>& over = ports_.path(hosts_.path(pair));
       if (std::ranges::find(over, static_cast<std::int32_t>(link)) == over.end()) continue;
-      hosts_.reroute(pair, path(transfer, i), now.value * kPsPerNs);
+      // Without another path it keeps to the dead one, until it gives up.
+      if (const auto other = router_.find(ends(transfer, i)))
+        hosts_.reroute(pair, ports_.add_path(*other), now.value * kPsPerNs);
     }
   }
 }
@@ -116,13 +124,17 @@ void PacketModel::go_to(Time now) {
 // Handles events before `ps`.
 void PacketModel::run_until(std::int64_t ps) {
   EventQueue& events = ports_.events();
-  while (!events.empty() && events.front().at < ps) {
+  while (!failure_ && !events.empty() && events.front().at < ps) {
     const PacketEvent event = events.front();
     events.pop();
     if (event.kind <= std::uint8_t(PacketEventKind::pause))
       ports_.handle(event, hosts_);
     else
       hosts_.handle(event);
+    if (hosts_.given_up() >= 0) {
+      now_ = std::max(now_, nanoseconds(event.at / kPsPerNs));
+      return give_up(hosts_.given_up());
+    }
     if (!hosts_.finished()) continue;
     now_ = std::max(now_, nanoseconds((event.at + kPsPerNs - 1) / kPsPerNs));
     end_finished();
@@ -145,12 +157,31 @@ void PacketModel::end_finished() {
   }
 }
 
+void PacketModel::give_up(std::int32_t pair) {
+  const Transfer& transfer = transfers_.at(flow_of_[pair]);
+  const auto at =
+      static_cast<std::size_t>(std::ranges::find(transfer.pairs, pair) - transfer.pairs.begin());
+  const Flow& flow = transfer.flows[at / queue_pairs_];
+  const QueuePair between = ends(transfer, at);
+  const std::int32_t gpus = fabric_.node().gpus;
+  std::string why = "no packet is acknowledged";
+  for (const std::int32_t link : ports_.path(hosts_.path(pair)))
+    if (ports_.down(link)) why = fmt::format("{} is down", fabric_.name(LinkId{link}));
+  const std::string from_to =
+      fmt::format("from GPU {} of node {} to GPU {} of node {} (ranks {} and {})",
+                  between.source % gpus, between.source / gpus, between.target % gpus,
+                  between.target / gpus, index(flow.source), index(flow.target));
+  failure_ = transport_.error(now_, fmt::format("nothing arrives {}: {}", from_to, why));
+}
+
 Time PacketModel::advance(Time limit, std::vector<FlowEnd>& ended) {
-  while (ended_.empty() && !transfers_.empty() && !ports_.events().empty()) {
+  if (failure_) return limit;
+  while (!failure_ && ended_.empty() && !transfers_.empty() && !ports_.events().empty()) {
     const std::int64_t at = ports_.events().front().at / kPsPerNs;
     if (at >= limit.value) break;
     run_until((at + 1) * kPsPerNs);
   }
+  if (failure_ && ended_.empty()) return failure_->at;
   if (ended_.empty()) {
     if (limit < kNever) now_ = std::max(now_, limit);
     return limit;

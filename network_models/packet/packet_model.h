@@ -6,6 +6,7 @@
 
 #include "network_models/fabric/fabric.h"
 #include "network_models/fabric/router.h"
+#include "network_models/flow/transport.h"
 #include "network_models/network_model.h"
 #include "network_models/packet/hosts.h"
 #include "network_models/packet/ports.h"
@@ -31,6 +32,7 @@ class PacketModel : public NetworkModel {
   void route_around(LinkId link, bool down, Time now) override;
   LinkId link(std::string_view name) const override { return fabric_.named(name); }
   Time advance(Time limit, std::vector<FlowEnd>& ended) override;
+  std::optional<NetworkFailure> failure() const override { return failure_; }
   std::optional<NetworkUse> use(Time whole) const override;
 
   const Fabric& fabric() const { return fabric_; }
@@ -48,15 +50,17 @@ class PacketModel : public NetworkModel {
     Time started, latency;
   };
 
-  std::int32_t path(const Transfer& transfer, std::size_t pair);
+  QueuePair ends(const Transfer& transfer, std::size_t pair) const;
   void go_to(Time now);
   void run_until(std::int64_t ps);
   void end_finished();
+  void give_up(std::int32_t pair);
 
   Fabric fabric_;
   Router router_;
   Placement placement_;
   std::uint32_t queue_pairs_;
+  Transport transport_;
   double packet_bytes_;
   Ports ports_;
   Hosts hosts_;
@@ -66,6 +70,7 @@ class PacketModel : public NetworkModel {
   Time now_;
   std::int64_t started_ = 0;
   double slowest_ = 1;
+  std::optional<NetworkFailure> failure_;
 };
 
 }  // namespace trainyard

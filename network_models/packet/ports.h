@@ -73,6 +73,7 @@ class Ports {
   double queue_bytes(std::int32_t link) const;
   const PortCounters& counters(std::int32_t link) const { return ports_[link].counters; }
   bool paused(std::int32_t link) const { return ports_[link].paused; }
+  bool down(std::int32_t link) const { return ports_[link].down; }
   std::int64_t hops() const { return hops_; }
   std::int64_t drops() const { return drops_; }
 

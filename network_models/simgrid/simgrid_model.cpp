@@ -256,9 +256,23 @@ Time SimgridModel::advance(Time limit, std::vector<FlowEnd>& ended) {
   }
 }
 
+// SimGrid shares links out max-min fairly at once and loses nothing.
+void refuse_protocols(const Network& network) {
+  if (network.congestion_control != "ideal")
+    throw ConfigError(fmt::format(
+        "network.congestion_control \"{}\": network.model \"simgrid\" knows no protocol; "
+        "legal: \"ideal\", or network.model \"flow\" or \"packet\"",
+        network.congestion_control));
+  if (network.adaptive_retransmission)
+    throw ConfigError(
+        "network.adaptive_retransmission true: network.model \"simgrid\" has no timers; legal: "
+        "false, or network.model \"flow\"");
+}
+
 }  // namespace
 
 std::unique_ptr<NetworkModel> make_simgrid_model(const Job& job) {
+  refuse_protocols(job.network);
   return std::make_unique<SimgridModel>(job);
 }
 

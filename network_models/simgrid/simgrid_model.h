@@ -6,8 +6,8 @@
 
 namespace trainyard {
 
-// Throws ConfigError in builds without SimGrid, and where another such model is alive: SimGrid has
-// one engine a process.
+// Throws ConfigError in builds without SimGrid, for jobs with a congestion control, which it cannot
+// honour, and where another such model is alive: SimGrid has one engine a process.
 std::unique_ptr<NetworkModel> make_simgrid_model(const Job& job);
 
 }  // namespace trainyard

@@ -114,6 +114,57 @@ TEST_F(PacketNetwork, WhatADeadCableLosesIsSentAgainAfterTheTimeOut) {
   EXPECT_GT(model->hosts().sent_again(), 100);
 }
 
+// It used to fall silent. What a dead cable loses is tried again every 4.096 us * 2^14 = 67.1 ms,
+// twice; the error comes after a third time of silence, 201.3 ms after the last answer, and names
+// both ends and what is between them. The flow that does not cross the cable has long ended.
+TEST_F(PacketNetwork, FailsAsNcclDoesAfterTheLastRetry) {
+  network.ib_timeout = 14;
+  network.ib_retry_count = 2;
+  build(4, 2);
+  start(0, 2, 1e6);  // 200 us
+  start(1, 0, 1e6);
+  go_to(microseconds(100));
+  model->set_capacity(model->link("tor_up:0:0"), 0, microseconds(100));
+  const auto ended = drain();
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].flow, FlowId{1});
+  const auto failure = model->failure();
+  ASSERT_TRUE(failure);
+  EXPECT_NEAR(to_seconds(failure->at), 3 * 67'108'864e-9 + 100e-6, 20e-6);
+  EXPECT_EQ(
+      failure->message,
+      "NCCL error at 0.201 s: nothing arrives from GPU 0 of node 0 to GPU 0 of node 2 (ranks 0 "
+      "and 2): uplink 0 of ToR switch 0 is down; the sender gave up after 2 retries, 0.067 s "
+      "apart "
+      "(network.ib_timeout, network.ib_retry_count)");
+}
+
+// Where switches know that no way is left, the senders find out all the same.
+TEST_F(PacketNetwork, FailsWhereNoOtherPathIsLeft) {
+  network.ib_timeout = 10;
+  build(4, 2);
+  start(0, 2, 1e6);
+  go_to(microseconds(100));
+  const LinkId cut = model->link("tor_up:0:0");
+  model->set_capacity(cut, 0, microseconds(100));
+  model->route_around(cut, true, microseconds(120));
+  EXPECT_TRUE(drain().empty());
+  ASSERT_TRUE(model->failure());
+  EXPECT_NE(model->failure()->message.find("node 0 to GPU 0 of node 2"), std::string::npos);
+}
+
+// 8 packets of 1,000 bytes at 5 GB/s, 0.2 us each, then nothing until answers to them are back: the
+// first after the 4th packet, 0.8 us, 0.2 us at the switch and 3 us of path after the window's
+// start and 3 us of way back: 7.0 us. 7 us a half window, where the line alone would take 0.8 us.
+TEST_F(PacketNetwork, ASenderWaitsWhereItsWindowIsFull) {
+  network.send_window = Bytes{8000};
+  build(2, 2);
+  start(0, 1, 80e3);
+  const double all_us = to_microseconds(drain().front().at);
+  EXPECT_GT(all_us, 10 * 7.0 - 7);
+  EXPECT_LT(all_us, 10 * 7.0 + 7);
+}
+
 TEST_F(PacketNetwork, TheSameSeedGivesTheSameEnds) {
   std::vector<std::int64_t> first;
   for (int run = 0; run < 2; ++run) {
@@ -142,6 +193,9 @@ TEST_F(PacketNetwork, IsForSmallClustersWithAProtocol) {
   network.congestion_control = "magic";
   EXPECT_NE(refusal(4).find("valid: ideal, none, dcqcn"), std::string::npos);
   network.congestion_control = "dcqcn";
+  network.adaptive_retransmission = true;
+  EXPECT_NE(refusal(4).find("one timer; legal: false"), std::string::npos);
+  network.adaptive_retransmission = false;
   cluster.fabric.switch_buffer = Bytes{1000};
   EXPECT_NE(refusal(4).find("headroom"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/error.h"
@@ -206,6 +207,26 @@ TEST(Simgrid, CancelledFlowsLeaveTheirShareToOthers) {
     ASSERT_EQ(ended.size(), 1u);
     EXPECT_EQ(ended.front().flow, stays);
   }
+}
+
+// It used to take no notice.
+TEST(Simgrid, RefusesProtocolsThatItCannotHonour) {
+  for (const char* control : {"none", "dcqcn", "swift", "hybrid"}) {
+    Job job = crowded_job(16, "simgrid", 1);
+    job.network.congestion_control = control;
+    try {
+      make_network_model(job);
+      ADD_FAILURE() << control;
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(std::string("network.congestion_control \"") + control), text.npos)
+          << text;
+      EXPECT_NE(text.find("legal: \"ideal\""), text.npos) << text;
+    }
+  }
+  Job job = crowded_job(16, "simgrid", 1);
+  job.network.adaptive_retransmission = true;
+  EXPECT_THROW(make_network_model(job), ConfigError);
 }
 
 TEST(Simgrid, RunsOneSimulationAtATime) {

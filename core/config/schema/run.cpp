@@ -94,13 +94,14 @@ std::vector<Row> run_rows() {
                      "12,288 random flows within 0.1 s took SimGrid 402 s, a local "
                      "solver 0.06 s"}},
                    "how bytes move between nodes"),
-      row_of_names("network.congestion_control", TRAINYARD_AT(network.congestion_control),
-                   {{"ideal", "rates are fair at once"},
-                    {"none", "cards send at line rate and switches pause them (PFC)"},
-                    {"dcqcn", "cards react to marks, as dcqcn_parameters says"},
-                    {"swift", "cards react to round trip times"},
-                    {"hybrid", "cards react to both, as MegaScale's"}},
-                   "how cards find their rates; of models flow and packet"),
+      row_of_names(
+          "network.congestion_control", TRAINYARD_AT(network.congestion_control),
+          {{"ideal", "rates are fair at once"},
+           {"none", "cards send at line rate and switches pause them (PFC)"},
+           {"dcqcn", "cards react to marks, as dcqcn_parameters says"},
+           {"swift", "cards react to round trip times"},
+           {"hybrid", "cards react to both, as MegaScale's"}},
+          "how cards find their rates; of models flow and packet (simgrid takes ideal alone)"),
       row_of_names(
           "network.dcqcn_parameters", TRAINYARD_AT(network.dcqcn_parameters),
           {{"nvidia", "defaults of ConnectX cards"}, {"paper", "as published, for 40 Gb/s"}},
@@ -109,13 +110,14 @@ std::vector<Row> run_rows() {
           "queue pairs, hence paths, of one connection")
           .within(1, 128),
       row("network.ib_timeout", TRAINYARD_AT(network.ib_timeout),
-          "NCCL_IB_TIMEOUT: a sender that hears nothing tries again after 4.096 us * 2^this")
+          "NCCL_IB_TIMEOUT: a sender that hears nothing tries again after 4.096 us * 2^this; "
+          "this and the next four are of models flow and packet")
           .within(1, 31),
       row("network.ib_retry_count", TRAINYARD_AT(network.ib_retry_count),
           "NCCL_IB_RETRY_CNT: so often, before NCCL fails")
           .within(0, 7),
       row("network.adaptive_retransmission", TRAINYARD_AT(network.adaptive_retransmission),
-          "cards try again after 4 us, 8 us and so on up to ib_timeout's time"),
+          "cards try again after 4 us, 8 us and so on up to ib_timeout's time; of model flow"),
       row("network.send_window", TRAINYARD_AT(network.send_window),
           "most a connection sends without an answer (NCCL_BUFFSIZE)")
           .within(1, 1e15),
