@@ -22,7 +22,7 @@ class Measurement {
       alone_with(ranks, [&](Store*) {
         const auto place = static_cast<std::int32_t>(index(options_.place.rank));
         const Processors own = own_processors(allowed_processors(), place, ranks, threads);
-        for (const Job& job : trial_jobs(threads))
+        for (const Job& job : trial_jobs(options_.precision, threads))
           time_kernels(job, own, options_.make_backend, samples.kernels);
       });
     }

@@ -11,11 +11,10 @@ struct MeasureOptions {
   std::int32_t cores = 1;                 // of this machine
   std::vector<std::int32_t> rank_counts;  // of groups whose calls are timed, rising
   MakeBackend make_backend;
-  // Where each process has a device of its own: which one, what trainings compute in, and how long
-  // to measure kernels.
+  Precision precision = Precision::fp32;  // that trainings compute in
+  // Where each process has a device of its own: which one, and how long to measure kernels.
   bool on_devices = false;
   std::int32_t device = 0;
-  Precision precision = Precision::fp32;
   std::chrono::seconds limit{60};
 };
 

@@ -48,19 +48,22 @@ std::string call_text(const CallFit& fit) {
 }
 
 std::string cores_text(const Calibration& c, const std::string& origin) {
+  const std::string_view precision = choice_name(c.machine.precision);
   return fmt::format(
       "# {}: {}, {} cores.\n"
-      "# Kernels in fp32 with {} threads, all cores busy; calls among {} ranks.\n"
+      "# Kernels of trainings in {}, which it is for, with {} threads, all cores busy; calls "
+      "among\n"
+      "# {} ranks.\n"
       "# Use it: trainyard sim JOB --set cluster.profile=THIS_FILE\n"
       "[cluster.node]\ngpus = 1024  # any number of ranks\ncores = {}\n\n"
       "[cluster.gpu]\nname = {}\nsms = {}\nmemory = {}\n"
-      "peak_fp32_tflops = {:.5g}  # of a core, the fastest product\n"
+      "peak_{}_tflops = {:.5g}  # of a core, the fastest product\n"
       "memory_bandwidth_gbs = {:.5g}  # of all cores, the fastest kernel\n"
       "measured_threads = [{}]\n",
-      origin, c.machine.processor, c.machine.cores, fmt::join(c.threads, ", "),
+      origin, c.machine.processor, c.machine.cores, precision, fmt::join(c.threads, ", "),
       fmt::join(c.ranks, ", "), c.machine.cores,
       quoted(fmt::format("{}, {} cores", c.machine.processor, c.machine.cores)), c.machine.cores,
-      c.machine.memory.value, c.peak_flops * 1e-12, c.peak_bytes * 1e-9,
+      c.machine.memory.value, precision, c.peak_flops * 1e-12, c.peak_bytes * 1e-9,
       fmt::join(c.threads, ", "));
 }
 

@@ -72,7 +72,7 @@ constexpr std::array kDeviceTrials{
     Trial{llama, 1, 4096, 32, 128, 11008, 32000, 2048, 4, 2, adamw, kFused, 0},
 };
 
-Job job_of(const Trial& trial, std::int32_t threads) {
+Job job_of(const Trial& trial, Precision precision, std::int32_t threads) {
   Job job;
   job.name = "calibration";
   Model& m = job.model;
@@ -91,7 +91,7 @@ Job job_of(const Trial& trial, std::int32_t threads) {
     m.bias = m.tied = false;
   }
   job.batch = {trial.micro_sequences * trial.micro_batches, trial.micro_sequences, trial.sequence};
-  job.training.precision = Precision::fp32;
+  job.training.precision = precision;
   job.training.optimizer = trial.optimizer;
   job.training.recompute = trial.recompute;
   job.training.vocab_divisible_by = 1;
@@ -102,18 +102,15 @@ Job job_of(const Trial& trial, std::int32_t threads) {
 
 }  // namespace
 
-std::vector<Job> trial_jobs(std::int32_t threads) {
+std::vector<Job> trial_jobs(Precision precision, std::int32_t threads) {
   std::vector<Job> jobs;
-  for (const Trial& trial : kTrials) jobs.push_back(job_of(trial, threads));
+  for (const Trial& trial : kTrials) jobs.push_back(job_of(trial, precision, threads));
   return jobs;
 }
 
 std::vector<Job> device_trial_jobs(Precision precision) {
   std::vector<Job> jobs;
-  for (const Trial& trial : kDeviceTrials) {
-    jobs.push_back(job_of(trial, 1));
-    jobs.back().training.precision = precision;
-  }
+  for (const Trial& trial : kDeviceTrials) jobs.push_back(job_of(trial, precision, 1));
   return jobs;
 }
 
