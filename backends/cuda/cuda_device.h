@@ -8,6 +8,7 @@
 #include "backends/cuda/flight_recorder.h"
 #include "backends/cuda/gpu_streams.h"
 #include "backends/cuda/instr_times.h"
+#include "backends/cuda/kernels/state.h"
 #include "backends/cuda/messages.h"
 #include "backends/cuda/step_exchange.h"
 #include "backends/cuda/step_graphs.h"

@@ -70,14 +70,6 @@ void GpuMemory::write(std::size_t to, std::span<const std::byte> from) {
           "cudaMemcpy to the GPU");
 }
 
-PinnedBytes::PinnedBytes(std::size_t bytes) : size_(bytes) {
-  require(cudaMallocHost(&data_, bytes), "cudaMallocHost");
-}
-
-PinnedBytes::~PinnedBytes() {
-  if (data_ != nullptr) cudaFreeHost(data_);
-}
-
 GpuEvent::GpuEvent(Use use) {
   require(cudaEventCreateWithFlags(&event_, use == Use::order ? cudaEventDisableTiming : 0),
           "cudaEventCreate");

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "backends/common/rank_memory.h"
-#include "backends/cuda/kernels/state.h"
+#include "backends/cuda/kernels/owned_bytes.h"
 #include "core/types.h"
 
 namespace trainyard {
@@ -30,31 +30,6 @@ class GpuMemory final : public RankMemory {
 
  private:
   DeviceBytes arena_;
-};
-
-// Memory of the host that a GPU copies from and to while others work.
-class PinnedBytes {
- public:
-  PinnedBytes() = default;
-  explicit PinnedBytes(std::size_t bytes);
-  ~PinnedBytes();
-  PinnedBytes(PinnedBytes&& other) noexcept : data_(other.data_), size_(other.size_) {
-    other.data_ = nullptr;
-  }
-  PinnedBytes& operator=(PinnedBytes&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(data_);
-  }
-  std::size_t size() const { return size_; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
 };
 
 class GpuEvent {

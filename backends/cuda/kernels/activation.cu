@@ -36,8 +36,7 @@ template <class T>
 __global__ void activation_packs(ActivationArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t row = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [row, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.columns - column;
   Pack<T> x = biased(g, row, column, count);
   if (g.gated) {
@@ -53,8 +52,7 @@ template <class T>
 __global__ void activation_grad_packs(ActivationArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t row = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [row, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.columns - column;
   Pack<T> x = biased(g, row, column, count);
   const Pack<T> dy = load<T>(g.dy.row(row) + column, count, g.packed);

@@ -166,6 +166,14 @@ __device__ void store(const Pack<T>& pack, T* to, std::int64_t count, bool packe
 struct PackGrid {
   std::uint32_t per_row = 1, total = 0;
 };
+struct PackPlace {
+  std::int64_t row, column;  // of the pack's first element
+};
+
+template <class T>
+__device__ PackPlace place_of(const PackGrid& packs, std::uint32_t pack) {
+  return {pack / packs.per_row, std::int64_t{pack % packs.per_row} * kPack<T>};
+}
 
 template <class T>
 PackGrid packs_of(const CudaLaunch& launch, std::int64_t rows, std::int64_t columns) {

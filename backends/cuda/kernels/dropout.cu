@@ -32,8 +32,7 @@ template <class T>
 __global__ void dropout_packs(DropoutArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t row = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [row, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.to.columns - column;
   std::uint8_t keep[kPack<T>];
   std::uint8_t* const mask = g.mask.row(row) + column;
@@ -75,8 +74,7 @@ template <class T>
 __global__ void residual_packs(ResidualArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t row = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [row, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.out.columns - column;
   Pack<T> x = load<T>(g.x.row(row) + column, count, g.packed);
   const Pack<T> before = load<T>(g.residual.row(row) + column, count, g.packed);

@@ -17,8 +17,7 @@ template <class T>
 __global__ void add_packs(AddArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t row = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [row, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.a.columns - column;
   const std::int64_t from = g.by_place ? g.tokens.at(row).place : row;
   Pack<T> sum = load<T>(g.a.row(row) + column, count, g.packed);
@@ -36,9 +35,8 @@ struct ZeroArguments {
 __global__ void zero_packs(ZeroArguments g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<std::uint8_t>;
-  store_raw(Raw<std::uint8_t>{}, g.bytes.row(i / g.packs.per_row) + column,
-            g.bytes.columns - column, g.packed);
+  const auto [row, column] = place_of<std::uint8_t>(g.packs, i);
+  store_raw(Raw<std::uint8_t>{}, g.bytes.row(row) + column, g.bytes.columns - column, g.packed);
 }
 
 }  // namespace

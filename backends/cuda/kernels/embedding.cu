@@ -19,8 +19,7 @@ template <class T>
 __global__ void look_up_packs(LookUpArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t r = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [r, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.out.columns - column, row = g.ids.input(r) - g.first_id;
   Raw<T> raw;
   if (row >= 0 && row < g.table.rows)
@@ -95,8 +94,7 @@ template <class T>
 __global__ void add_position_rows(PositionGradArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const std::int64_t place = i / g.packs.per_row;
-  const std::int64_t column = std::int64_t{i % g.packs.per_row} * kPack<T>;
+  const auto [place, column] = place_of<T>(g.packs, i);
   const std::int64_t count = g.grads.columns - column;
   float* const to = g.grads.row(place) + column;
   float sums[kPack<T>];

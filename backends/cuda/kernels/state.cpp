@@ -1,18 +1,11 @@
 #include "backends/cuda/kernels/state.h"
 
 #include "backends/cuda/kernels/chunks.h"
-#include "backends/cuda/kernels/cuda_error.h"
 #include "backends/cuda/kernels/gemm_plans.h"
 #include "backends/cuda/kernels/launch.h"
 #include "core/error.h"
 
 namespace trainyard {
-
-DeviceBytes::DeviceBytes(std::size_t bytes) : size_(bytes) {
-  require(cudaMalloc(&data_, bytes), "cudaMalloc of kernels' scratch memory");
-}
-
-DeviceBytes::~DeviceBytes() { cudaFree(data_); }
 
 CudaKernelState::CudaKernelState(const StepScalars* scalars)
     : scalars_(scalars), gemm_(std::make_unique<GemmPlans>()) {}

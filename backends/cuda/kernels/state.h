@@ -10,33 +10,12 @@
 #include <utility>
 
 #include "backends/common/kernel_call.h"
+#include "backends/cuda/kernels/owned_bytes.h"
 #include "backends/cuda/kernels/step_scalars.h"
 
 namespace trainyard {
 
 class GemmPlans;
-
-// Device memory that is freed at the end. Throws CudaError when there is none left.
-class DeviceBytes {
- public:
-  DeviceBytes() = default;
-  explicit DeviceBytes(std::size_t bytes);
-  ~DeviceBytes();
-  DeviceBytes(DeviceBytes&& other) noexcept : data_(other.data_), size_(other.size_) {
-    other.data_ = nullptr;
-  }
-  DeviceBytes& operator=(DeviceBytes&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  void* data() const { return data_; }
-  std::size_t size() const { return size_; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // A run of elements of one tensor of a flat operand, or of none (tensor -1: padding), that one
 // block works on.
