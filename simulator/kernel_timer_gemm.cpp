@@ -32,6 +32,8 @@ constexpr double kSplitBytes = 8;               // write and read of an fp32 par
 // sgemm of 512 and more reaches 15.8 of A100's 19.5 TFLOPS (NeuSight, median of 105).
 constexpr double kCudaCoreFraction = 0.81;
 constexpr double kSplitBandwidth = 2.5;  // of HBM: partial sums stay in L2
+// Tokens at which weight_grad_factor was measured (SimuMax).
+constexpr double kWeightGradTokens = 4096;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -72,9 +74,7 @@ double best_tiled_us(const Product& product, const GpuProfile& gpu, double peak_
 // Time relative to a forward product of aligned dimensions.
 double kind_factor(const KernelSpec& kernel, const GpuProfile::Gemm& fit) {
   const bool weight_grad = kernel.kind == KernelKind::gemm_weight_grad;
-  double factor = 1;
-  if (kernel.kind == KernelKind::gemm_input_grad) factor = fit.input_grad_factor;
-  if (weight_grad) factor = fit.weight_grad_factor;
+  const double factor = kernel.kind == KernelKind::gemm_input_grad ? fit.input_grad_factor : 1;
   // Rows in memory must be aligned: of X[m,k], W and Y[m,n]; of X[k,m] for a weight gradient.
   const std::int64_t inner = kernel.shape[weight_grad ? 0 : 2];
   const bool aligned = inner % fit.alignment == 0 && kernel.shape[1] % fit.alignment == 0;
@@ -100,12 +100,21 @@ double KernelTimer::cast_us(const KernelSpec& kernel) const {
          4 * elements / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_));
 }
 
-// Where the product does not add to the sum itself, a kernel reads its result and updates the sum:
-// in fp32 for bf16, in fp16 for fp16 (Megatron-LM before gradient_accumulation_fusion, 2022).
+// What a weight gradient takes to add to its sum, however few tokens it is of. Where the product
+// adds itself, it reads and writes the sum where its tiles end, while no other tile of the SM
+// multiplies: weight_grad_factor, measured over 4,096 tokens, tells how long. (SimuMax on A100 and
+// B200, medians against forward products of equal FLOPs: 1.08 over 2,048 tokens, 1.05 over
+// 4,096, 1.03 over 16,384, 1.00 over 32,768.) Else a kernel reads the product's result and updates
+// the sum: in fp32 for bf16, in fp16 for fp16 (Megatron-LM before gradient_accumulation_fusion,
+// 2022).
 double KernelTimer::gradient_sum_us(const KernelSpec& kernel) const {
-  if (software_.fused_gradient_sum || kernel.kind != KernelKind::gemm_weight_grad) return 0;
+  if (kernel.kind != KernelKind::gemm_weight_grad) return 0;
   const double elements =
       static_cast<double>(kernel.shape[0]) * static_cast<double>(kernel.shape[1]);
+  const GpuProfile::Gemm& fit = gpu_.gemm;
+  if (software_.fused_gradient_sum)
+    return (fit.weight_grad_factor - 1) * 2 * elements * kWeightGradTokens /
+           (fit.power_cap * fit.sustained * peak_tflops(kernel.dtype) * 1e6);
   const double bytes = kernel.dtype == DType::fp16 ? 2 + 2 + 2 : 2 + 4 + 4;
   return gpu_.memory_bound.t0_us +
          bytes * elements / (gpu_.memory_bound.elementwise * bytes_per_us(gpu_));
@@ -130,9 +139,10 @@ double KernelTimer::gemm_us(const KernelSpec& kernel) const {
   const auto written = static_cast<double>(kernel.written.value);
   const bool weights = kernel.kind == KernelKind::gemm_weight_grad;
   const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6);
-  // FP8 halves what is read, but for the sums that a weight gradient reads too.
-  const auto read = static_cast<double>(kernel.read.value), sums = fp8 && weights ? written : 0;
-  const double traffic = (fp8 ? (read - sums) / 2 + sums : read) + written;
+  // Sums are counted in gradient_sum_us. FP8 halves what is read.
+  const auto sums = weights ? written : 0;
+  const double read = (static_cast<double>(kernel.read.value) - sums) / (fp8 ? 2 : 1);
+  const double traffic = read + (weights ? written * size_of(kernel.dtype) / 4 : written);
   const double memory_us = traffic / (fit.bandwidth_fraction * bytes_per_us(gpu_));
   return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us}) +
          (fp8 ? cast_us(kernel) : 0) + gradient_sum_us(kernel);

@@ -2,8 +2,11 @@
 """`trainyard calibrate --from`: constants are found again from times that were made with others."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
-from cli import CliTest, main
+from cli import PROGRAM, SCENARIOS, CliTest, main
 
 HEAD = ("gpu,kernel,dtype,m,n,k,b,h,hkv,s,d,causal,window,direction,impl,time_us,source\n")
 SHAPES = [(m, n, k) for m in (512, 2048, 3072) for n in (1024, 4096, 6144) for k in (1024, 8192)]
@@ -59,6 +62,17 @@ class CalibrateFrom(CliTest):
         found, _ = self.calibrated(calls(times), "--folds", "2")
         self.assertGreater(found["before"], 0.05)
         self.assertLess(found["fitted"], found["before"] / 4)
+
+    def test_shipped_constants_are_what_the_shipped_table_gives(self):
+        gpus = Path(SCENARIOS, "gpus")
+        subprocess.run([sys.executable, gpus / "fit.py", PROGRAM, "b200-sxm", "--out", self.folder],
+                       check=True, capture_output=True)
+        fitted = (self.folder / "b200-sxm.toml").read_text()
+        self.assertEqual(fitted, (gpus / "fitted" / "b200-sxm.toml").read_text())
+        self.assertIn("on rows held out", fitted)
+        for table in (gpus / "data").glob("*.csv"):  # and none is left out
+            self.assertTrue((gpus / "fitted" / f"{table.stem}.toml").exists())
+            self.assertIn(f"fitted/{table.stem}.toml", (gpus / f"{table.stem}.toml").read_text())
 
     def test_rows_are_chosen_by_what_their_cells_contain(self):
         text = kernels([100] * len(SHAPES))

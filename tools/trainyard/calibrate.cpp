@@ -168,6 +168,10 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->add_option("--where", options->from.where,
                    "With --from: COLUMN=TEXT, only rows whose cell contains the text")
       ->needs(from);
+  command
+      ->add_flag("--constants-only", options->from.constants_only,
+                 "With --from: without the preset, for a profile that takes the file as its base")
+      ->needs(from);
   command->add_option("--folds", options->from.folds, "With --from: parts of cross-validation")
       ->needs(from)
       ->check(CLI::Range(2, 100));

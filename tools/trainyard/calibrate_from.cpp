@@ -170,11 +170,11 @@ int calibrate_from(const CalibrateFrom& options) {
   table.refuse_violations();
   std::string text = fmt::format(
       "# Written by trainyard calibrate --from {}, fitted to rows with {}\n"
-      "# starting from {}. Errors are means of |predicted / measured - 1|.\n"
-      "[cluster]\npreset = \"{}\"\n",
+      "# starting from {}. Errors are means of |predicted / measured - 1|.\n",
       options.table,
       options.where.empty() ? "any text" : fmt::format("{}", fmt::join(options.where, ", ")),
-      fmt::join(sets, ", "), options.cluster);
+      fmt::join(sets, ",\n# "));
+  if (!options.constants_only) text += fmt::format("[cluster]\npreset = \"{}\"\n", options.cluster);
   TextTable report;
   report.row({"family", "rows", "before %", "fitted %", "held out %"});
   Json json = Json::array();

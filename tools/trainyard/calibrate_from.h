@@ -12,6 +12,7 @@ struct CalibrateFrom {
   std::vector<std::string> where;  // "column=text": only rows whose cell contains the text
   std::string out, json;           // files; empty: standard output, none
   std::size_t folds = 5;           // of cross-validation
+  bool constants_only = false;     // no preset: the file is the base of another profile
 };
 
 // Fits the constants of a GPU's kernels (a table with a column `kernel`) or of NCCL (one with `op`)

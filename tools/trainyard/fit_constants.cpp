@@ -15,7 +15,7 @@ std::vector<FitConstant> gemm_constants() {
       {"cluster.gpu.gemm.bandwidth_fraction", at(&Gemm::bandwidth_fraction), 0.01, 1},
       {"cluster.gpu.gemm.split_k_us", at(&Gemm::split_k_us), 0, 100},
       {"cluster.gpu.gemm.power_cap", at(&Gemm::power_cap), 0.01, 1},
-      {"cluster.gpu.gemm.weight_grad_factor", at(&Gemm::weight_grad_factor), 0.1, 10}};
+      {"cluster.gpu.gemm.weight_grad_factor", at(&Gemm::weight_grad_factor), 1, 10}};
   for (std::size_t i = 0; i < 4; ++i)
     out.push_back({fmt::format("cluster.gpu.gemm.tile_efficiency.{}", i),
                    [i](Cluster& c) -> double& { return c.gpu.gemm.tile_efficiency.at(i); }, 0.01,
