@@ -136,16 +136,23 @@ double KernelTimer::gemm_us(const KernelSpec& kernel) const {
       static_cast<double>(pieces);
   const double flops = 2.0 * static_cast<double>(kernel.shape[0]) *
                        static_cast<double>(kernel.shape[1]) * static_cast<double>(kernel.shape[2]);
-  const auto written = static_cast<double>(kernel.written.value);
-  const bool weights = kernel.kind == KernelKind::gemm_weight_grad;
   const double power_us = flops / (fit.power_cap * fit.sustained * peak * 1e6);
-  // Sums are counted in gradient_sum_us. FP8 halves what is read.
-  const auto sums = weights ? written : 0;
-  const double read = (static_cast<double>(kernel.read.value) - sums) / (fp8 ? 2 : 1);
-  const double traffic = read + (weights ? written * size_of(kernel.dtype) / 4 : written);
-  const double memory_us = traffic / (fit.bandwidth_fraction * bytes_per_us(gpu_));
-  return fit.t0_us + kind_factor(kernel, fit) * std::max({tiles_us, power_us, memory_us}) +
-         (fp8 ? cast_us(kernel) : 0) + gradient_sum_us(kernel);
+  const bool weights = kernel.kind == KernelKind::gemm_weight_grad;
+  const bool adds = weights && software_.fused_gradient_sum;
+  const double sums_us = gradient_sum_us(kernel);
+  const double product_us =
+      kind_factor(kernel, fit) * std::max(tiles_us, power_us) + (adds ? sums_us : 0);
+  // Sums are in fp32; without them the product is written in its type. FP8 halves what is read.
+  const auto written = static_cast<double>(kernel.written.value);
+  const double sums = weights ? written : 0;
+  const double inputs = (static_cast<double>(kernel.read.value) - sums) / (fp8 ? 2 : 1);
+  const double outputs = adds      ? sums + written
+                         : weights ? written * static_cast<double>(size_of(kernel.dtype)) / 4
+                                   : written;
+  const double memory_us =
+      kind_factor(kernel, fit) * (inputs + outputs) / (fit.bandwidth_fraction * bytes_per_us(gpu_));
+  return fit.t0_us + std::max(product_us, memory_us) + (fp8 ? cast_us(kernel) : 0) +
+         (adds ? 0 : sums_us);
 }
 
 // The products of unfused attention over `heads` heads: scores are s x s with the head dimension

@@ -93,15 +93,13 @@ TEST_F(A100, GemmNeverBeatsThePeak) {
   }
 }
 
-// SimuMax a100_pcie.json and b200_bf16_ceperm.json, medians of weight gradients against forward
-// products of equal FLOPs: the sums in fp32 cost the same over few tokens and over many.
+// SimuMax, medians of weight gradients against forward products of equal FLOPs: the sums in fp32
+// cost the same over few tokens and over many.
 TEST_F(A100, SumsOfWeightGradientsCostTheMoreTheFewerTheTokens) {
   const auto ratio = [&](std::int64_t tokens) {
     return us(timer, gemm(K::gemm_weight_grad, 12288, 6144, tokens)) / gemm_us(12288, 6144, tokens);
   };
   EXPECT_NEAR(ratio(2048), 1.08, 0.02);
-  EXPECT_NEAR(ratio(4096), 1.05, 0.01);
-  EXPECT_NEAR(ratio(16384), 1.03, 0.02);
   EXPECT_NEAR(ratio(32768), 1.00, 0.01);
 }
 
