@@ -15,7 +15,8 @@ constexpr std::size_t kMany = 32;
 
 }  // namespace
 
-MaxMin::MaxMin(std::vector<double> capacities) : links_(capacities.size()) {
+MaxMin::MaxMin(std::vector<double> capacities)
+    : links_(capacities.size()), shares_(capacities.size()) {
   for (std::size_t i = 0; i < links_.size(); ++i) links_[i].capacity = capacities[i];
 }
 

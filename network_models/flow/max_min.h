@@ -71,18 +71,21 @@ class MaxMin {
   struct Member {
     std::int32_t flow, hop;
   };
-  struct Link {
+  struct alignas(64) Link {         // a cache line
     double capacity = 0, most = 0;  // most: what its flows may send
     double load = 0;                // while it is tight
     std::vector<Member> members;
     std::int32_t bound = 0;  // flows it is the bottleneck of
-    // Of the solution in the making, while touched: capacity that others leave, weight of the
-    // affected flows that are not filled yet, and their number; growth: if all got what they may
-    // send; others_bound: unaffected ones that wait for this link.
-    std::int32_t open = 0, others_bound = 0;
-    double left = 0, open_weight = 0, growth = 0;
-    bool touched = false, tight = false;
+    bool tight = false;
+  };
+  // A link in the solution in the making, while touched.
+  struct Share {
+    double left = 0, open_weight = 0;  // what others leave; weight of affected flows to be filled
+    double growth = 0;                 // if all affected flows got what they may send
+    std::int32_t open = 0;             // affected flows to be filled
+    std::int32_t others_bound = 0;     // unaffected flows that wait for it
     std::int64_t affected_full = 0, affected_bound = 0;  // number of the solve that last did
+    bool touched = false;
   };
 
   double weight(const Member& member) const { return flows_[member.flow].hops[member.hop].weight; }
@@ -101,7 +104,7 @@ class MaxMin {
   void affect(std::int32_t flow);
   void affect_beside(const Flow& changing);
   void touch();
-  void open(Link& link);
+  void open(std::int32_t link);
   void fill();
   void fill_at(std::int32_t flow, double rate, std::int32_t bottleneck);
   bool widen();
@@ -111,9 +114,11 @@ class MaxMin {
 
   std::vector<Flow> flows_;
   std::vector<Link> links_;
+  std::vector<Share> shares_;  // by link
   std::int64_t solves_ = 0;
+  std::size_t unfilled_ = 0;  // affected flows
   std::vector<std::int32_t> free_, pending_, affected_, touched_, changed_;
-  std::vector<std::int32_t> by_limit_;                   // scratch of fill()
+  std::vector<std::int32_t> by_limit_;                   // scratch of fill(): a heap
   std::vector<std::pair<double, std::int32_t>> levels_;  // level a link fills at, link
 };
 

@@ -42,10 +42,11 @@ void MaxMin::affect(std::int32_t flow) {
 void MaxMin::affect_beside(const Flow& changing) {
   for (const std::int32_t number : changing.tight) {
     const Hop& hop = changing.hops[number];
-    Link& link = links_[hop.link];
+    const Link& link = links_[hop.link];
     const bool full = link.load + (changing.own - changing.rate) * hop.weight > link.capacity;
     if (!full && link.bound == 0) continue;
-    std::int64_t& done = full ? link.affected_full : link.affected_bound;
+    Share& share = shares_[hop.link];
+    std::int64_t& done = full ? share.affected_full : share.affected_bound;
     if (std::exchange(done, solves_) == solves_) continue;  // for another flow that changes
     double all = 0;
     for (const Member& member : link.members) all += weight(member);
@@ -84,45 +85,48 @@ std::span<const std::int32_t> MaxMin::solve() {
 
 // Finds the links that the solution in the making may fill, or where it frees what others wait for.
 void MaxMin::touch() {
-  for (const std::int32_t id : touched_) links_[id].touched = false;
+  for (const std::int32_t id : touched_) shares_[id].touched = false;
   touched_.clear();
   for (const std::int32_t id : affected_) {
     const Flow& flow = flows_[id];
     for (const std::int32_t number : flow.tight) {
       const Hop& hop = flow.hops[number];
-      Link& link = links_[hop.link];
-      if (!std::exchange(link.touched, true)) {
+      Share& share = shares_[hop.link];
+      if (!std::exchange(share.touched, true)) {
         touched_.push_back(hop.link);
-        link.growth = 0;
-        link.others_bound = link.bound;
+        share.growth = 0;
+        share.others_bound = links_[hop.link].bound;
       }
-      link.growth += (flow.own - flow.rate) * hop.weight;
-      if (flow.bottleneck == hop.link) --link.others_bound;
+      share.growth += (flow.own - flow.rate) * hop.weight;
+      if (flow.bottleneck == hop.link) --share.others_bound;
     }
   }
   std::erase_if(touched_, [this](std::int32_t id) {
-    Link& link = links_[id];
-    link.touched = link.load + link.growth > link.capacity || link.others_bound > 0;
-    if (link.touched) open(link);
-    return !link.touched;
+    const Link& link = links_[id];
+    Share& share = shares_[id];
+    share.touched = link.load + share.growth > link.capacity || share.others_bound > 0;
+    if (share.touched) open(id);
+    return !share.touched;
   });
 }
 
 // What unaffected flows leave of a link, and who shares it.
-void MaxMin::open(Link& link) {
-  link.left = link.capacity;
-  link.open_weight = 0;
-  link.open = 0;
+void MaxMin::open(std::int32_t id) {
+  const Link& link = links_[id];
+  Share& share = shares_[id];
+  share.left = link.capacity;
+  share.open_weight = 0;
+  share.open = 0;
   for (const Member& member : link.members) {
     const Flow& flow = flows_[member.flow];
     if (!flow.affected) {
-      link.left -= flow.rate * weight(member);
+      share.left -= flow.rate * weight(member);
     } else {
-      link.open_weight += weight(member);
-      ++link.open;
+      share.open_weight += weight(member);
+      ++share.open;
     }
   }
-  link.left = std::max(0.0, link.left);
+  share.left = std::max(0.0, share.left);
 }
 
 // Progressive filling: all affected flows grow alike until one reaches its limit or one's link is
@@ -131,27 +135,31 @@ void MaxMin::fill() {
   by_limit_ = affected_;
   for (const std::int32_t id : affected_) flows_[id].filled = false;
   touch();
-  std::ranges::sort(by_limit_, {}, [this](auto id) { return std::pair(flows_[id].own, id); });
+  const auto own = [this](std::int32_t id) { return std::pair(flows_[id].own, id); };
+  std::ranges::make_heap(by_limit_, std::greater(), own);
   levels_.clear();
   for (const std::int32_t id : touched_) {
-    levels_.emplace_back(links_[id].left / links_[id].open_weight, id);
+    levels_.emplace_back(shares_[id].left / shares_[id].open_weight, id);
   }
   std::ranges::make_heap(levels_, std::greater());
-  auto limited = by_limit_.begin();
-  for (;;) {
-    while (limited != by_limit_.end() && flows_[*limited].filled) ++limited;
-    if (limited == by_limit_.end()) return;
-    const double limit = flows_[*limited].own;
+  unfilled_ = affected_.size();
+  while (unfilled_ > 0) {
+    while (flows_[by_limit_.front()].filled) {
+      std::ranges::pop_heap(by_limit_, std::greater(), own);
+      by_limit_.pop_back();
+    }
+    const std::int32_t limited = by_limit_.front();
+    const double limit = flows_[limited].own;
     // A link's level only rises while flows are filled below it, so the heap is mended lazily.
     if (levels_.empty() || limit <= levels_.front().first) {
-      fill_at(*limited, limit, flows_[*limited].own_bottleneck());
+      fill_at(limited, limit, flows_[limited].own_bottleneck());
       continue;
     }
     std::ranges::pop_heap(levels_, std::greater());
     auto& [level, id] = levels_.back();
-    const Link& link = links_[id];
-    const double now = link.open > 0 ? link.left / link.open_weight : kUnlimited;
-    if (link.open > 0 && now > level) {
+    const Share& share = shares_[id];
+    const double now = share.open > 0 ? share.left / share.open_weight : kUnlimited;
+    if (share.open > 0 && now > level) {
       level = now;
       std::ranges::push_heap(levels_, std::greater());
       continue;
@@ -159,8 +167,8 @@ void MaxMin::fill() {
     const std::int32_t full = id;
     const double rate = level;
     levels_.pop_back();
-    if (link.open == 0) continue;
-    for (const Member& member : link.members)
+    if (share.open == 0) continue;
+    for (const Member& member : links_[full].members)
       if (flows_[member.flow].affected && !flows_[member.flow].filled)
         fill_at(member.flow, rate, full);
   }
@@ -170,15 +178,16 @@ void MaxMin::fill_at(std::int32_t id, double rate, std::int32_t bottleneck) {
   Flow& flow = flows_[id];
   check(rate < kUnlimited, "flow {} has neither a limit nor a link with one", id);
   flow.filled = true;
+  --unfilled_;
   flow.next_rate = rate;
   flow.next_bottleneck = bottleneck;
   for (const std::int32_t number : flow.tight) {
     const Hop& hop = flow.hops[number];
-    Link& link = links_[hop.link];
-    if (!link.touched) continue;
-    link.left = std::max(0.0, link.left - rate * hop.weight);
-    link.open_weight -= hop.weight;
-    --link.open;
+    Share& share = shares_[hop.link];
+    if (!share.touched) continue;
+    share.left = std::max(0.0, share.left - rate * hop.weight);
+    share.open_weight -= hop.weight;
+    --share.open;
   }
 }
 

@@ -68,6 +68,29 @@ void Incast(benchmark::State& state) {
       benchmark::Counter(flows, benchmark::Counter::kIsIterationInvariantRate);
 }
 
+// Messages, one after the other, between cards that a ring in step crosses too: each halves the
+// ring's rate while it lasts. What a message costs should hardly grow with the ring.
+void BesideARing(benchmark::State& state) {
+  const auto nodes = static_cast<std::int32_t>(state.range(0));
+  const auto card = [nodes](std::int64_t i) {
+    return RankId{static_cast<std::int32_t>(i % nodes * 8)};
+  };
+  FlowModel model(megascale(8 * nodes), Network{"flow", 1}, Placement{8, {}}, 1);
+  std::vector<Flow> edges;
+  for (std::int32_t i = 0; i < nodes; ++i)
+    edges.push_back({card(i), card(i + 1), Bytes{1'000'000'000'000'000}});
+  model.start_in_step(edges, Time{});
+  std::vector<FlowEnd> ended;
+  Time now;
+  std::int64_t i = 0;
+  for (auto _ : state) {
+    model.start({card(i), card(i + 2), Bytes{1'000'000}}, now);
+    now = model.advance(kNever, ended);
+    ++i;
+  }
+  if (ended.size() != static_cast<std::size_t>(i)) state.SkipWithError("messages were lost");
+}
+
 // Cards of 200 Gb/s that send 2 MB each to one half the cluster away: packets, and packets over a
 // link, that the packet model follows in a second.
 void Packets(benchmark::State& state) {
@@ -93,6 +116,7 @@ BENCHMARK(Packets)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
 BENCHMARK(AllAtOnce)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
 BENCHMARK(OneAfterTheOther)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
 BENCHMARK(Incast)->Arg(128)->Arg(1024)->Unit(benchmark::kMillisecond);
+BENCHMARK(BesideARing)->Arg(24)->Arg(192)->Arg(1536);
 
 }  // namespace
 }  // namespace trainyard
