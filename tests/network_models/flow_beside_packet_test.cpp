@@ -53,37 +53,52 @@ struct RandomScenario {
     std::ranges::sort(flows, {}, &RandomFlow::at);
   }
 
-  // Microseconds that flows take on average.
-  double mean_time(NetworkModel& model) const {
-    double all = 0;
-    std::map<FlowId, Time> started;
+  // Microseconds that each flow takes.
+  std::vector<double> times(NetworkModel& model) const {
+    std::map<FlowId, std::size_t> started;
     std::vector<FlowEnd> ended;
     for (const RandomFlow& each : flows) {
       while (model.advance(each.at, ended) < each.at) {
       }
-      started[model.start(each.flow, each.at)] = each.at;
+      const std::size_t number = started.size();
+      started[model.start(each.flow, each.at)] = number;
     }
     while (model.advance(kNever, ended) < kNever) {
     }
     EXPECT_EQ(ended.size(), flows.size());
-    for (const FlowEnd& end : ended) all += to_microseconds(end.at - started[end.flow]);
-    return all / static_cast<double>(flows.size());
+    std::vector<double> out(flows.size());
+    for (const FlowEnd& end : ended) {
+      const std::size_t number = started.at(end.flow);
+      out[number] = to_microseconds(end.at - flows[number].at);
+    }
+    return out;
   }
 };
 
 // The yardstick: mean completion times under DCQCN as ConnectX cards are set, of flows and of
-// packets over the same paths.
+// packets over the same paths. Single flows are further apart; two runs of the packet model that
+// differ in nothing but the draws of marks are 6 % apart, flow by flow.
 TEST(SlowFlowBesidePacket, CompletionTimesAgreeWithinATenthOnAverage) {
-  double error = 0;
+  double error = 0, of_flows = 0, count = 0;
   constexpr int kScenarios = 20;
   for (int seed = 1; seed <= kScenarios; ++seed) {
     const RandomScenario scenario(seed);
     PacketModel packets(scenario.cluster, Network{"packet", 1, "dcqcn"}, Placement{1, {}}, 1);
     FlowModel flows(scenario.cluster, Network{"flow", 1, "dcqcn"}, Placement{1, {}}, 1);
-    error += std::abs(scenario.mean_time(flows) / scenario.mean_time(packets) - 1) / kScenarios;
+    const std::vector<double> ours = scenario.times(flows), theirs = scenario.times(packets);
+    double our_sum = 0, their_sum = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      our_sum += ours[i];
+      their_sum += theirs[i];
+      of_flows += std::abs(ours[i] / theirs[i] - 1);
+    }
+    count += static_cast<double>(ours.size());
+    error += std::abs(our_sum / their_sum - 1) / kScenarios;
   }
   RecordProperty("mean_error", std::to_string(error));
+  RecordProperty("mean_error_of_flows", std::to_string(of_flows / count));
   EXPECT_LT(error, 0.10);
+  EXPECT_LT(of_flows / count, 0.25);
 }
 
 }  // namespace

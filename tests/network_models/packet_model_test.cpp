@@ -46,7 +46,7 @@ TEST_F(PacketNetwork, AloneAFlowTakesItsBytesAndItsPath) {
 }
 
 // The authors' simulation (ECN or Delay, figures of ns-3): two flows have 20 Gb/s each; a third
-// joins and all have 13 Gb/s.
+// joins and all have 13 Gb/s; when it leaves, the others take its part.
 TEST_F(PacketNetwork, AThirdDcqcnFlowGetsItsThird) {
   build(4, 4);
   std::vector<FlowId> flows{start(1, 0, 1e9), start(2, 0, 1e9)};
@@ -55,6 +55,10 @@ TEST_F(PacketNetwork, AThirdDcqcnFlowGetsItsThird) {
   flows.push_back(start(3, 0, 1e9, microseconds(50e3)));
   for (const double rate : rates(flows, microseconds(100e3), microseconds(140e3)))
     EXPECT_NEAR(rate, 1 / 3., 0.15 / 3);
+  model->cancel(flows.back(), microseconds(140e3));
+  flows.pop_back();
+  for (const double rate : rates(flows, microseconds(170e3), microseconds(190e3)))
+    EXPECT_NEAR(rate, 1 / 2., 0.15 / 2);
 }
 
 // Node 0 and node 1 below one switch, and one uplink to the other's: node 0 sends to node 2, where
