@@ -115,7 +115,7 @@ TEST(Rendezvous, RanksThatPlannedNothingAreNamed) {
   const TemporaryFolder folder;
   const auto store = open_store("file:" + folder.path().string(), "r");
   try {
-    meet(*store, RankId(1), 3, {"host", "program"}, milliseconds(10));
+    meet(*store, RankId(1), 3, {"host", "program", {}}, milliseconds(10));
     FAIL() << "no StoreTimeout";
   } catch (const StoreTimeout& late) {
     EXPECT_STREQ(late.what(), "rank 0, rank 2 of 3 came, but told of no program within 0.01 s");
