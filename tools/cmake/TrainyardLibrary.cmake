@@ -42,8 +42,8 @@ function(trainyard_warnings target)
   endif()
 endfunction()
 
-# Programs that spend their time in the libraries: debug builds leave their own code as it is, which
-# halves the time to compile it under the sanitizers.
+# For code in which tests spend little time: debug builds leave it as it is, which halves the time to
+# compile it under the sanitizers.
 function(trainyard_unoptimised_in_debug target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O0>)
 endfunction()
