@@ -78,23 +78,29 @@ ShardRecord record_of(const fs::path& folder, std::int32_t rank) {
           word.at("hash").get<std::uint64_t>()};
 }
 
-// The ranks' words, in rank order, once all of them are there.
-std::vector<ShardRecord> collect(const fs::path& folder, const CheckpointOptions& options) {
-  const auto deadline = std::chrono::steady_clock::now() + options.patience;
-  std::vector<ShardRecord> records;
-  while (true) {
-    for (auto rank = static_cast<std::int32_t>(records.size());
-         rank < options.ranks && fs::exists(folder / word_name(rank)); ++rank)
-      records.push_back(record_of(folder, rank));
-    if (static_cast<std::int32_t>(records.size()) == options.ranks) return records;
-    if (std::chrono::steady_clock::now() >= deadline) break;
-    std::this_thread::sleep_for(kLook);
-  }
+[[noreturn]] void throw_missing(const fs::path& folder, const CheckpointOptions& options) {
   std::vector<std::int32_t> missing;
   for (std::int32_t rank = 0; rank < options.ranks; ++rank)
     if (!fs::exists(folder / word_name(rank))) missing.push_back(rank);
   throw std::runtime_error(fmt::format("no shard of rank {} came within {} ms",
                                        fmt::join(missing, ", "), options.patience.count()));
+}
+
+// The ranks' words, in rank order, once all of them are there: even after one that tells of a
+// problem, others still write into the folder.
+std::vector<ShardRecord> collect(const fs::path& folder, const CheckpointOptions& options) {
+  const auto deadline = std::chrono::steady_clock::now() + options.patience;
+  std::int32_t told = 0;
+  while (true) {
+    while (told < options.ranks && fs::exists(folder / word_name(told))) ++told;
+    if (told == options.ranks) break;
+    if (std::chrono::steady_clock::now() >= deadline) throw_missing(folder, options);
+    std::this_thread::sleep_for(kLook);
+  }
+  std::vector<ShardRecord> records;
+  for (std::int32_t rank = 0; rank < options.ranks; ++rank)
+    records.push_back(record_of(folder, rank));
+  return records;
 }
 
 }  // namespace
@@ -128,24 +134,33 @@ std::string CheckpointWriter::wait() {
 void CheckpointWriter::write(CheckpointManifest manifest,
                              const std::vector<CheckpointPiece>& pieces) {
   const fs::path folder = store_.unfinished_folder(manifest.step, options_.attempt);
+  const std::int64_t step = manifest.step;
+  bool others_write = options_.ranks > 1;
   try {
     fs::create_directories(folder);
     write_shard(folder, options_.rank, pieces);
-    if (options_.rank == 0) finish(std::move(manifest), folder);
+    if (options_.rank > 0) return;
+    others_write = false;  // or not within their patience
+    finish(std::move(manifest), folder);
   } catch (const std::exception& error) {
-    problem_ =
-        fmt::format("the checkpoint of step {} was not written: {}", manifest.step, error.what());
+    problem_ = fmt::format("the checkpoint of step {} was not written: {}", step, error.what());
     std::error_code ignored;
-    if (options_.rank == 0) {
+    if (others_write)
+      tell_problem(folder, error.what());
+    else
       fs::remove_all(folder, ignored);
-      return;
-    }
-    fs::remove(folder / shard_name(options_.rank), ignored);
-    try {
-      write_text(folder / word_name(options_.rank), Json{{"problem", error.what()}}.dump());
-    } catch (const std::exception&) {
-      // Rank 0 will find this rank's word missing.
-    }
+  }
+}
+
+// The folder stays, since others write into it: removed under them, they would name its absence and
+// not the cause. The next run's start removes it.
+void CheckpointWriter::tell_problem(const fs::path& folder, const std::string& problem) const {
+  std::error_code ignored;
+  fs::remove(folder / shard_name(options_.rank), ignored);
+  try {
+    write_text(folder / word_name(options_.rank), Json{{"problem", problem}}.dump());
+  } catch (const std::exception&) {
+    // Rank 0 will find this rank's word missing.
   }
 }
 

@@ -49,6 +49,7 @@ class CheckpointWriter {
 
  private:
   void write(CheckpointManifest manifest, const std::vector<CheckpointPiece>& pieces);
+  void tell_problem(const std::filesystem::path& folder, const std::string& problem) const;
   void finish(CheckpointManifest manifest, const std::filesystem::path& folder);
 
   CheckpointOptions options_;

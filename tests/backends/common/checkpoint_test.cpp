@@ -108,6 +108,27 @@ TEST(ThreadCheckpoint, ARankThatFailsTellsTheFirst) {
   EXPECT_THAT(CheckpointStore(folder.path()).list(), IsEmpty());
 }
 
+// "writing failed: No such file or directory" was given as the cause of a full disk: the first
+// rank, whose shard had failed, removed the folder under the others.
+TEST(ThreadCheckpoint, AFirstRankThatFailsLeavesTheFolderToTheOthers) {
+  TemporaryFolder folder;
+  const Job job = tiny_job({});
+  const SavedState state(job, {}, 1);
+  {
+    CheckpointWriter first(options_of(folder.path(), 0, 2)),
+        second(options_of(folder.path(), 1, 2));
+    const fs::path unfinished = CheckpointStore(folder.path()).unfinished_folder(1, "test");
+    fs::create_directories(unfinished / "rank-00000.safetensors.part");
+    first.start(manifest_of(job, 1), state.pieces());
+    EXPECT_THAT(first.wait(), AllOf(HasSubstr("step 1"), HasSubstr("Is a directory")));
+    second.start(manifest_of(job, 1), state.pieces());
+    EXPECT_EQ(second.wait(), "");
+    EXPECT_THAT(CheckpointStore(folder.path()).list(), IsEmpty());
+  }
+  const CheckpointWriter next_run(options_of(folder.path(), 0, 2));
+  EXPECT_THAT(names_in(folder.path()), IsEmpty());
+}
+
 TEST(Checkpoint, OneRankWritesTensorsUnderTheirOwnNames) {
   TemporaryFolder folder;
   ASSERT_EQ(save(tiny_job({}), folder.path(), 1), "");
