@@ -16,7 +16,7 @@ Processors own_processors(const Processors& allowed, std::int32_t place, std::in
 
 // While this lives, the calling thread and those that it starts run on these processors alone:
 // threads of ranks that wake each other often would else meet on one core while others rest. Empty:
-// they run where they did. A sandbox that forbids it leaves them there too: slower, not wrong.
+// they run where they did. Where the operating system refuses they stay there too, only slower.
 class ProcessorBinding {
  public:
   explicit ProcessorBinding(const Processors& processors);

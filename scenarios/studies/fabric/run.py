@@ -41,7 +41,7 @@ class Study:
 
     def run(self, *changes, faults=(), model="flow", nodes=None):
         """What `sim --json` says of a step, or {"failure": …} where NCCL gave up."""
-        arguments = [f"--set={change}" 
+        arguments = [f"--set={change}"
                      for change in (f"network.model={model}", *self.always, *changes)]
         arguments += [f"--fault={fault}" for fault in faults]
         if nodes:

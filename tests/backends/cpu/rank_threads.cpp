@@ -1,5 +1,7 @@
 #include "tests/backends/cpu/rank_threads.h"
 
+#include <gtest/gtest.h>
+
 #include <exception>
 #include <map>
 #include <mutex>
@@ -151,6 +153,14 @@ RanksRun run_ranks(const Job& job, const MakeRank& make, const RanksHow& how) {
     });
   threads.clear();
   return result;
+}
+
+void expect_alike(const RanksRun& got, const RanksRun& expected) {
+  ASSERT_EQ(got.losses.size(), expected.losses.size());
+  for (std::size_t step = 0; step < expected.losses.size(); ++step) {
+    EXPECT_NEAR(got.losses[step] / expected.losses[step], 1, kRoundingBound) << "step " << step;
+    EXPECT_NEAR(got.norms[step] / expected.norms[step], 1, kRoundingBound) << "step " << step;
+  }
 }
 
 Job small_job(const std::vector<std::string>& settings) {

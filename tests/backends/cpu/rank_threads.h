@@ -36,6 +36,9 @@ constexpr double kRoundingBound = 2e-5;
 // Trains from the weights of the job's seed on random tokens that depend on the step alone.
 RanksRun run_ranks(const Job& job, const MakeRank& make, const RanksHow& how = {});
 
+// Losses and norms of two runs are the same but for rounding.
+void expect_alike(const RanksRun& got, const RanksRun& expected);
+
 // A small model, 3 layers or as many as its stages need, with `settings` such as
 // "parallel.tensor=2".
 Job small_job(const std::vector<std::string>& settings);
