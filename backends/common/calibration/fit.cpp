@@ -3,22 +3,26 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 namespace trainyard {
 namespace {
 
 // Normal equations of the terms chosen by the bits of `subset`; the others have their row of the
 // unit matrix. Gauss with the largest pivot; a pivot of 0 leaves its coefficient 0.
-Coefficients solve(std::span<const Observation> observations, unsigned subset, double floor) {
+Coefficients solve(std::span<const Observation> observations, unsigned subset,
+                   std::span<const double> weights) {
   std::array<std::array<double, kTerms + 1>, kTerms> a{};
-  for (const Observation& o : observations)
+  for (std::size_t n = 0; n < observations.size(); ++n) {
+    const Observation& o = observations[n];
     for (std::size_t i = 0; i < kTerms; ++i) {
       if ((subset >> i & 1) == 0) continue;
-      const double weighted = o.terms[i] / ((o.value + floor) * (o.value + floor));
+      const double weighted = o.terms[i] * weights[n];
       for (std::size_t j = 0; j < kTerms; ++j)
         if ((subset >> j & 1) != 0) a[i][j] += weighted * o.terms[j];
       a[i][kTerms] += weighted * o.value;
     }
+  }
   // Terms differ by many powers of ten: each is scaled to 1 on the diagonal.
   std::array<double, kTerms> scale{};
   for (std::size_t i = 0; i < kTerms; ++i) {
@@ -49,13 +53,31 @@ Coefficients solve(std::span<const Observation> observations, unsigned subset, d
   return out;
 }
 
-double squares(const Coefficients& c, std::span<const Observation> observations, double floor) {
+double squares(const Coefficients& c, std::span<const Observation> observations,
+               std::span<const double> weights) {
   double sum = 0;
-  for (const Observation& o : observations) {
-    const double error = (evaluate(c, o.terms) - o.value) / (o.value + floor);
-    sum += error * error;
+  for (std::size_t n = 0; n < observations.size(); ++n) {
+    const double error = evaluate(c, observations[n].terms) - observations[n].value;
+    sum += error * error * weights[n];
   }
   return sum;
+}
+
+// The best among the unconstrained fits of all subsets of terms that have no coefficient below 0
+// is the constrained one: its positive terms are one of the subsets.
+Coefficients fit_weighted(std::span<const Observation> observations,
+                          std::span<const double> weights) {
+  Coefficients best{};
+  double least = squares(best, observations, weights);
+  for (unsigned subset = 1; subset < 1U << kTerms; ++subset) {
+    const Coefficients c = solve(observations, subset, weights);
+    if (std::ranges::any_of(c, [](double value) { return value < 0; })) continue;
+    const double sum = squares(c, observations, weights);
+    if (sum >= least) continue;
+    least = sum;
+    best = c;
+  }
+  return best;
 }
 
 }  // namespace
@@ -66,20 +88,21 @@ double evaluate(const Coefficients& c, const std::array<double, kTerms>& terms) 
   return sum;
 }
 
-// The best among the unconstrained fits of all subsets of terms that have no coefficient below 0
-// is the constrained one: its positive terms are one of the subsets.
+// Weights by the values themselves would give those that came out low more of it, and a fit that is
+// too low by the square of their scatter. So each round weighs by what the one before predicts.
 Coefficients fit_relative(std::span<const Observation> observations, double floor) {
-  Coefficients best{};
-  double least = squares(best, observations, floor);
-  for (unsigned subset = 1; subset < 1U << kTerms; ++subset) {
-    const Coefficients c = solve(observations, subset, floor);
-    if (std::ranges::any_of(c, [](double value) { return value < 0; })) continue;
-    const double sum = squares(c, observations, floor);
-    if (sum >= least) continue;
-    least = sum;
-    best = c;
+  constexpr int kRounds = 20;
+  std::vector<double> weights(observations.size());
+  Coefficients fit{};
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t n = 0; n < observations.size(); ++n) {
+      const double predicted = evaluate(fit, observations[n].terms);
+      const double size = (predicted > 0 ? predicted : observations[n].value) + floor;
+      weights[n] = 1 / (size * size);
+    }
+    fit = fit_weighted(observations, weights);
   }
-  return best;
+  return fit;
 }
 
 FitError error_of(const Coefficients& c, std::span<const Observation> observations) {

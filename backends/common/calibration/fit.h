@@ -16,8 +16,9 @@ struct Observation {
 using Coefficients = std::array<double, kTerms>;
 
 // The coefficients, none below 0, for which the sum of squares of relative errors is least; an
-// error counts relative to the value and `floor`, so that values far below it need not be met.
-// Terms that are 0 everywhere get 0.
+// error counts relative to what is predicted and `floor`, so that values far below it need not be
+// met. Of values that scatter about one prediction that is their mean. Terms that are 0 everywhere
+// get 0.
 Coefficients fit_relative(std::span<const Observation> observations, double floor = 0);
 
 double evaluate(const Coefficients& coefficients, const std::array<double, kTerms>& terms);

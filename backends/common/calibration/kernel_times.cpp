@@ -10,7 +10,7 @@
 namespace trainyard {
 namespace {
 
-constexpr int kWarmUp = 2, kSteps = 8;
+constexpr int kWarmUp = 2, kSteps = 12;
 
 // The same random tokens in every step.
 class RandomTokens final : public BatchFeed {
@@ -28,26 +28,48 @@ class RandomTokens final : public BatchFeed {
   std::vector<std::int32_t> tokens_;
 };
 
-// Adds the time of each kernel to the list of its KernelSpec.
-void collect(const Program& program, const StepReport& report, KernelSpan span,
-             std::vector<std::vector<double>>& times) {
+// Of one step: what it took in all, and each time (us) of each KernelSpec.
+struct StepTimes {
+  double total = 0;
+  std::vector<std::vector<double>> of_kernel;
+};
+
+StepTimes times_of(const Program& program, const StepReport& report, KernelSpan span) {
+  StepTimes times;
+  times.of_kernel.resize(program.kernels.size());
   Time previous = kNever;
   for (const TraceEvent& event : report.trace) {  // by instruction: all kernels are on one stream
     const Instr& instr = program.code[event.instr];
     if (instr.stream != Stream::compute) continue;
     const bool from_start = span == KernelSpan::own || instr.waits[0] != kNone ||
                             instr.waits[1] != kNone || previous == kNever;
-    if (instr.op == Op::kernel)
-      times[instr.what].push_back(
-          to_microseconds(event.end - (from_start ? event.start : previous)));
+    if (instr.op == Op::kernel) {
+      const double time = to_microseconds(event.end - (from_start ? event.start : previous));
+      times.of_kernel[instr.what].push_back(time);
+      times.total += time;
+    }
     previous = event.end;
   }
+  return times;
 }
 
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+// The mean time of each KernelSpec, 0 if it never ran, over the half of the steps whose totals are
+// in the middle. So the kernels' times add up to a usual step; their medians would not, since each
+// kernel is slow now and then.
+std::vector<double> usual_times(std::vector<StepTimes> steps) {
+  std::ranges::sort(steps, {}, &StepTimes::total);
+  const std::size_t kernels = steps.front().of_kernel.size(), fringe = steps.size() / 4;
+  std::vector<double> means(kernels);
+  for (std::size_t i = 0; i < kernels; ++i) {
+    double sum = 0, count = 0;
+    for (std::size_t s = fringe; s < steps.size() - fringe; ++s)
+      for (const double time : steps[s].of_kernel[i]) {
+        sum += time;
+        ++count;
+      }
+    means[i] = count > 0 ? sum / count : 0;
+  }
+  return means;
 }
 
 }  // namespace
@@ -66,7 +88,7 @@ void time_kernels(const Job& job, const Processors& processors, const MakeBacken
   backend->connect(job.mesh());
 
   RandomTokens feed(job);
-  std::vector<std::vector<double>> times(program.kernels.size());
+  std::vector<StepTimes> steps;
   for (int step = 0; step < kWarmUp + kSteps; ++step) {
     StepInputs inputs;
     inputs.step = step;
@@ -78,14 +100,14 @@ void time_kernels(const Job& job, const Processors& processors, const MakeBacken
     backend->submit(RankId(0), program, inputs);
     const StepReport report = backend->wait(kNever);
     check(report.outcome == Outcome::done, "{}", report.message);
-    if (step >= kWarmUp) collect(program, report, span, times);
+    if (step >= kWarmUp) steps.push_back(times_of(program, report, span));
   }
+  const std::vector<double> times = usual_times(std::move(steps));
   for (std::size_t i = 0; i < program.kernels.size(); ++i) {
-    if (times[i].empty()) continue;
+    if (times[i] == 0) continue;
     const KernelSpec& spec = program.kernels[i];
     samples.push_back({cost_name(spec), job.running.threads, spec.flops,
-                       static_cast<double>(spec.read.value + spec.written.value),
-                       median(times[i])});
+                       static_cast<double>(spec.read.value + spec.written.value), times[i]});
   }
 }
 

@@ -17,7 +17,8 @@ using MakeBackend =
 enum class KernelSpan : std::uint8_t { since_previous, own };
 
 // Trains `job` of one rank for some steps, and adds what each of its distinct kernels took: the
-// median over steps and places, by the backend's own clock. The rank keeps to `processors`.
+// mean over its places in the usual steps, by the backend's own clock. The rank keeps to
+// `processors`.
 void time_kernels(const Job& job, const Processors& processors, const MakeBackend& make,
                   std::vector<KernelSample>& samples, KernelSpan span = KernelSpan::since_previous);
 

@@ -10,6 +10,9 @@
 namespace trainyard {
 namespace {
 
+// A machine's speed changes within seconds, so every shape is measured at several moments.
+constexpr int kPasses = 3;
+
 class Measurement {
  public:
   explicit Measurement(const MeasureOptions& options) : options_(options) {}
@@ -22,8 +25,9 @@ class Measurement {
       alone_with(ranks, [&](Store*) {
         const auto place = static_cast<std::int32_t>(index(options_.place.rank));
         const Processors own = own_processors(allowed_processors(), place, ranks, threads);
-        for (const Job& job : trial_jobs(options_.precision, threads))
-          time_kernels(job, own, options_.make_backend, samples.kernels);
+        for (int pass = 0; pass < kPasses; ++pass)
+          for (const Job& job : trial_jobs(options_.precision, threads))
+            time_kernels(job, own, options_.make_backend, samples.kernels);
       });
     }
     for (const std::int32_t ranks : options_.rank_counts)

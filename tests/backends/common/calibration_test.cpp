@@ -24,14 +24,26 @@ TEST(Fit, FindsTheTermsThatMadeTheValues) {
   EXPECT_NEAR(c[2], 4e-4, 1e-10);
 }
 
-// (c/1 - 1)^2 + (c/3 - 1)^2 is least at c = (1 + 1/3) / (1 + 1/9) = 1.2; the mean is 2.
-TEST(Fit, WeighsErrorsByTheValueTheyAreOf) {
-  const std::vector<Observation> all{{{1, 0, 0}, 1}, {{1, 0, 0}, 3}};
+// Errors count relative to c t: the sum of (v - c t) t / (c t)^2 is 0 where c is the mean of v / t,
+// here of 1 and 3. Plain least squares would give (1 + 300) / (1 + 100).
+TEST(Fit, WeighsErrorsByWhatTheyAreOf) {
+  const std::vector<Observation> all{{{1, 0, 0}, 1}, {{10, 0, 0}, 30}};
   const Coefficients c = fit_relative(all);
-  EXPECT_NEAR(c[0], 1.2, 1e-9);
+  EXPECT_NEAR(c[0], 2, 1e-9);
   EXPECT_EQ(c[1], 0);
-  EXPECT_NEAR(error_of(c, all).mean, (0.2 + 0.6) / 2, 1e-9);
-  EXPECT_NEAR(error_of(c, all).largest, 0.6, 1e-9);
+  EXPECT_NEAR(error_of(c, all).mean, (1.0 + 1.0 / 3) / 2, 1e-9);
+  EXPECT_NEAR(error_of(c, all).largest, 1, 1e-9);
+}
+
+// Weighed by the values, 1 of 1, 2 and 3 would count nine times as much as 3, and the fit be 1.35.
+TEST(Fit, ValuesThatScatterAreMetOnAverage) {
+  std::vector<Observation> all;
+  for (const double size : {1e3, 1e5, 1e7})
+    for (const double scatter : {0.5, 1.0, 1.5})
+      all.push_back({{1, size, 0}, scatter * (4 + 2e-4 * size)});
+  const Coefficients c = fit_relative(all);
+  EXPECT_NEAR(c[0], 4, 1e-6);
+  EXPECT_NEAR(c[1], 2e-4, 1e-10);
 }
 
 // Values that fall with size would need a negative cost of a byte.
