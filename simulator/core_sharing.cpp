@@ -23,10 +23,14 @@ class CoreSharing {
     ranks_.resize(static_cast<std::size_t>(mesh.size()));
     const Placement& placement = scene.topology.placement();
     std::map<NodeId, std::int32_t> of_node, places;
+    std::map<std::pair<NodeId, std::int32_t>, std::size_t> pools;  // by node and first core
     for (std::int32_t r = 0; r < mesh.size(); ++r) ++of_node[placement.node(RankId(r))];
     for (std::int32_t r = 0; r < mesh.size(); ++r) {
       const NodeId node = placement.node(RankId(r));
-      open(RankId(r), node, share_of(places[node]++, of_node[node]));
+      const CoreShare share = share_of(places[node]++, of_node[node]);
+      const auto [pool, is_new] = pools.try_emplace({node, share.first}, pools_.size());
+      if (is_new) pools_.push_back({share.count, 0});
+      open(RankId(r), pool->second);
     }
   }
 
@@ -79,14 +83,12 @@ class CoreSharing {
     return core_share(place, ranks, shared_.cores, shared_.threads);
   }
 
-  void open(RankId id, NodeId node, const CoreShare& share) {
+  void open(RankId id, std::size_t pool) {
     const Mesh& mesh = scene_.topology.mesh();
     Rank& rank = ranks_[static_cast<std::size_t>(index(id))];
     rank.coord = mesh.coord(id);
     rank.program = &scene_.program(rank.coord[Axis::pipeline]);
-    const auto [pool, is_new] = pool_of_.try_emplace({node, share.first}, pools_.size());
-    if (is_new) pools_.push_back({share.count, 0});
-    rank.pool = pool->second;
+    rank.pool = pool;
     rank.disturbance = scene_.disturbances.of(id);
     rank.ends.assign(rank.program->steps.size(), -1);
     rank.durations.assign(rank.program->steps.size(), 0);
@@ -273,7 +275,6 @@ class CoreSharing {
   std::int64_t now_ = 0;
   std::vector<Rank> ranks_;
   std::vector<Pool> pools_;
-  std::map<std::pair<NodeId, std::int32_t>, std::size_t> pool_of_;  // by node and first core
   std::vector<Active> active_;      // streams that have started something
   std::vector<std::size_t> awake_;  // ranks that may start something
   std::map<std::tuple<Group, RankId, std::uint32_t>, std::vector<Active>> meetings_;
