@@ -31,6 +31,14 @@ optimizer,iter_time_s,tokens_per_s,tflops_per_gpu,mfu_pct,notes
 8,1,1,1,,,,y,selective,fp16,,1.10,,,,
 untold,arXiv 2205.05198,Table 5,Megatron-LM,A100-80GB,8,,,,,,,2048,4,4,8,1,1,1,,,,,,,,,,,50,
 """
+# vTrain's own columns and milliseconds: VIA-Research/vTrain f8dda847, data/ground_truth_single.csv,
+# lines 3 and 654.
+VTRAIN = """\
+# GPUs,global batch,micro batch,hidden size,attention heads,# layers,sequence length,\
+tensor parallelism,data parallelism,pipeline parallelism,iteration time (ms)
+8,32,4,1024,16,24,1024,2,2,2,219.732754
+2,8,4,1024,16,24,1024,2,1,1,169.787258
+"""
 
 
 class Validate(CliTest):
@@ -83,6 +91,16 @@ class Validate(CliTest):
             self.assertIn("model.attention=unfused", row["assumed"])
             self.assertAlmostEqual(sum(row["breakdown_s"].values()), row["predicted"], 6)
         self.assertEqual(got["families"][0]["name"], "Korthikanti Table 5")
+
+    def test_runs_are_read_as_vtrain_writes_them(self):
+        got = self.validate("--runs", VTRAIN)
+        for row, line, milliseconds in zip(got["rows"], (2, 3), (219.732754, 169.787258)):
+            self.assertEqual((row["id"], row["quantity"]), (f"line {line}", "iteration_time_s"))
+            self.assertAlmostEqual(row["published"], milliseconds / 1e3, 9)
+            self.assertLess(abs(row["error"]), 0.08)
+        self.assertEqual(got["families"][0]["name"], "vTrain single-node")
+        broken = self.table(VTRAIN.replace(",1024,16,", ",1024.5,16,"))
+        self.assertIn("table.csv:2: hidden size = '1024.5'", self.refused("validate", "--runs", broken))
 
     def test_intervals_hold_predictions_and_count_as_coverage(self):
         got = self.validate("--runs", RUNS)

@@ -85,21 +85,48 @@ class Splitter {
 
 }  // namespace
 
-CsvTable::CsvTable(const std::string& path, const std::vector<std::string_view>& needed)
+CsvTable::CsvTable(const std::string& path, const std::vector<std::string_view>& needed,
+                   const std::vector<CsvDialect>& dialects)
     : path_(path) {
   const std::string text = read_file(path);
   Splitter splitter(text);
-  columns_ = splitter.next().cells;
+  columns_ = written_ = splitter.next().cells;
+  units_.assign(columns_.size(), 1);
+  std::vector<std::string> lacked;
+  const auto spoken = std::ranges::find_if(dialects, [&](const CsvDialect& dialect) {
+    return std::ranges::all_of(dialect.columns, [&](const auto& c) { return has(c.theirs); });
+  });
+  if (spoken != dialects.end()) lacked = translate(*spoken, needed);
   for (const std::string_view name : needed)
     if (!has(name)) violations_.push_back(fmt::format("{}:1: lacks the column '{}'", path, name));
   while (!splitter.at_end()) {
     Record record = splitter.next();
     if (record.cells.size() == 1 && record.cells[0].empty()) continue;  // blank line
+    record.cells.insert(record.cells.end(), lacked.begin(), lacked.end());
     rows_.emplace_back(*this, record.line, std::move(record.cells));
   }
   if (splitter.quote_open()) violations_.push_back(path + ": the last quote does not end");
   if (rows_.empty()) violations_.push_back(path + ": has no rows");
   refuse_violations();
+}
+
+std::vector<std::string> CsvTable::translate(const CsvDialect& dialect,
+                                             const std::vector<std::string_view>& needed) {
+  for (const auto& [theirs, ours, unit] : dialect.columns) {
+    const std::size_t at = find(theirs);
+    columns_[at] = ours;
+    units_[at] = unit;
+  }
+  std::vector<std::string> lacked;
+  for (const std::string_view name : needed) {
+    if (has(name)) continue;
+    const auto same = std::ranges::find(dialect.same, name, &CsvDialect::Same::ours);
+    columns_.emplace_back(name);
+    written_.emplace_back(name);
+    units_.push_back(1);
+    lacked.emplace_back(same == dialect.same.end() ? "" : same->text);
+  }
+  return lacked;
 }
 
 std::size_t CsvTable::find(std::string_view column) const {
@@ -119,8 +146,9 @@ std::string CsvRow::defect() const {
 std::string CsvRow::place() const { return fmt::format("{}:{}", table_->path_, line_); }
 
 void CsvRow::violation(std::string_view column, std::string_view what) const {
-  table_->violations_.push_back(
-      fmt::format("{}: {} = '{}': {}", place(), column, printable(text(column)), what));
+  table_->violations_.push_back(fmt::format("{}: {} = '{}': {}", place(),
+                                            table_->written_[table_->find(column)],
+                                            printable(text(column)), what));
 }
 
 const std::string& CsvRow::text(std::string_view column) const {
@@ -134,7 +162,8 @@ std::optional<double> CsvRow::number(std::string_view column) const {
   if (cell.empty()) return {};
   double out = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), out);
-  if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(out)) return out;
+  if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(out))
+    return out * table_->units_[table_->find(column)];
   violation(column, "is no number");
   return {};
 }

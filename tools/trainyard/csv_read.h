@@ -9,6 +9,20 @@ namespace trainyard {
 
 class CsvTable;
 
+// Another way to write a table: what its columns are called, in which units, and what holds for all
+// of its rows and has no column.
+struct CsvDialect {
+  struct Column {
+    std::string_view theirs, ours;
+    double unit = 1;  // of ours: what one of theirs is
+  };
+  struct Same {
+    std::string_view ours, text;
+  };
+  std::vector<Column> columns;  // a table with all of them is written this way
+  std::vector<Same> same;
+};
+
 // One record of a CSV file. Accessors take the name of a column; what a cell must be and is not
 // goes to the table's violations, and the accessor answers with nothing.
 class CsvRow {
@@ -38,7 +52,9 @@ class CsvTable {
   // Throws ConfigError with every violation: unreadable, a needed column missing, quotes that do
   // not end. A torn record is a row with a defect: one line of a published table must not cost the
   // rest.
-  CsvTable(const std::string& path, const std::vector<std::string_view>& needed);
+  // A table in one of the `dialects` is read as if it had the needed columns.
+  CsvTable(const std::string& path, const std::vector<std::string_view>& needed,
+           const std::vector<CsvDialect>& dialects = {});
   CsvTable(const CsvTable&) = delete;  // rows point here
   CsvTable& operator=(const CsvTable&) = delete;
 
@@ -50,9 +66,13 @@ class CsvTable {
  private:
   friend class CsvRow;
   std::size_t find(std::string_view column) const;
+  // Renames the columns; answers with the cells that every record lacks.
+  std::vector<std::string> translate(const CsvDialect& dialect,
+                                     const std::vector<std::string_view>& needed);
 
   std::string path_;
-  std::vector<std::string> columns_;
+  std::vector<std::string> columns_, written_;  // their names here and in the file
+  std::vector<double> units_;                   // by column: what a number in it is multiplied with
   std::vector<CsvRow> rows_;
   std::vector<std::string> violations_;
 };

@@ -165,6 +165,30 @@ std::vector<std::string_view> published_run_columns() {
   return out;
 }
 
+std::vector<CsvDialect> published_run_dialects() {
+  // ground_truth_single.csv and its like. Its vocabulary and recomputation are those of the
+  // configurations beside it (config/validation, src/config.py).
+  return {{{{"# GPUs", "n_gpus"},
+            {"global batch", "global_batch"},
+            {"micro batch", "micro_batch"},
+            {"hidden size", "hidden"},
+            {"attention heads", "heads"},
+            {"# layers", "layers"},
+            {"sequence length", "seq_len"},
+            {"tensor parallelism", "tp"},
+            {"data parallelism", "dp"},
+            {"pipeline parallelism", "pp"},
+            {"iteration time (ms)", "iter_time_s", 1e-3}},
+           {{"source", "VIA-Research/vTrain"},
+            {"table", "ground truth"},
+            {"system", "Megatron-DeepSpeed"},
+            {"gpu", "A100-80GB"},
+            {"vocab", "50257"},
+            {"zero_stage", "0"},
+            {"recompute", "full"},
+            {"precision", "fp16"}}}};
+}
+
 PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
   PublishedRun run;
   run.skip = row.defect().empty() ? assumed.skip : row.defect();

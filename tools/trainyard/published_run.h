@@ -19,8 +19,9 @@ struct PublishedRun {
   std::vector<std::string> sets() const;  // "key=value"
 };
 
-// Columns that the runs' tables must have.
+// Columns that the runs' tables must have, and tables that write them another way: vTrain's.
 std::vector<std::string_view> published_run_columns();
+std::vector<CsvDialect> published_run_dialects();
 
 PublishedRun published_run(const CsvRow& row, const Assumed& assumed);
 

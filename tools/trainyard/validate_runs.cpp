@@ -74,7 +74,7 @@ void predict_all(const std::vector<Open>& open, std::vector<ValidatedRow>& rows,
 }  // namespace
 
 std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int threads) {
-  const CsvTable table(files.table, published_run_columns());
+  const CsvTable table(files.table, published_run_columns(), published_run_dialects());
   const Assumptions assumptions(files.assumptions, "runs", table);
   std::vector<ValidatedRow> rows;
   std::vector<Open> open;
@@ -82,7 +82,7 @@ std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int thread
     const Assumed assumed = assumptions.of(row);
     ValidatedRow& out = rows.emplace_back();
     Open& waiting = open.emplace_back(published_run(row, assumed), published_speed(row));
-    out.id = row.text("id");
+    out.id = row.text("id").empty() ? fmt::format("line {}", row.line()) : row.text("id");
     out.families = {assumed.family.empty() ? row.text("table") : assumed.family};
     out.quantity = waiting.speed.name();
     if (waiting.speed.kind == PublishedSpeed::Kind::none && waiting.run.skip.empty())
