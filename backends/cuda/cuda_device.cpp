@@ -26,6 +26,13 @@ bool is_message(const Instr& instr) {
   }
 }
 
+// Tells programs apart by what they are: another one may come to lie where one was.
+std::uint64_t identity(const Program& program) {
+  ProgramSet alone;
+  alone.by_stage.emplace_back(std::shared_ptr<const Program>(), &program);
+  return program_hash(alone);
+}
+
 }  // namespace
 
 CudaDevice::CudaDevice(const Job& job, const Setting& setting, Communicators& comms,
@@ -46,7 +53,7 @@ Time CudaDevice::now() {
 // All that a step needs is there before its first one; nothing is allocated later.
 CudaDevice::Loaded& CudaDevice::load(const Program& program) {
   const auto [entry, is_new] =
-      loaded_.try_emplace(&program, Loaded{ProgramMemory(program, arena_), {}, {}, {}, {}, 0});
+      loaded_.try_emplace(identity_, Loaded{ProgramMemory(program, arena_), {}, {}, {}, {}, 0});
   Loaded& loaded = entry->second;
   if (!is_new) return loaded;
   for (std::uint32_t i = 0; i < program.code.size(); ++i) {
@@ -78,6 +85,7 @@ void CudaDevice::guard(Work&& work) {
 
 void CudaDevice::begin(const Program& program, const StepInputs& inputs) {
   program_ = &program;
+  identity_ = identity(program);
   inputs_ = inputs;
   problem_.clear();
   fenced_.fill(false);
@@ -86,7 +94,7 @@ void CudaDevice::begin(const Program& program, const StepInputs& inputs) {
   started_ = now();
   guard([&] {
     now_ = &load(program);
-    exchange_.use(program, now_->memory);
+    exchange_.use(identity_, program, now_->memory);
     exchange_.stage(inputs, step_scalars(contexts_.scalars()));
     start_step();
   });
@@ -95,7 +103,7 @@ void CudaDevice::begin(const Program& program, const StepInputs& inputs) {
 // The first step of a program is never captured: libraries allocate when they are first called.
 void CudaDevice::start_step() {
   const bool first = now_->steps++ == 0;
-  replays_ = setting_.graphs && !first && !inputs_.traced && graphs_.has(*program_);
+  replays_ = setting_.graphs && !first && !inputs_.traced && graphs_.has(identity_);
   if (setting_.graphs && !first && !inputs_.traced) recorder_.in_graph();
   if (replays_) return;
   if (setting_.graphs && !first && !inputs_.traced) graphs_.begin_capture(streams_.origin());
@@ -110,10 +118,10 @@ void CudaDevice::end_step() {
     exchange_.enqueue_results(streams_.origin());
   }
   if (graphs_.capturing()) {
-    graphs_.end_capture(*program_, streams_.origin());
+    graphs_.end_capture(identity_, streams_.origin());
     replays_ = true;
   }
-  if (replays_) graphs_.launch(*program_, streams_.origin());
+  if (replays_) graphs_.launch(identity_, streams_.origin());
 }
 
 void CudaDevice::pass_fence(Stream stream) {

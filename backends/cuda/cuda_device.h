@@ -81,10 +81,11 @@ class CudaDevice final : public StreamDevice {
   StepGraphs graphs_;
   FlightRecorder recorder_;
   GpuEvent fence_, last_;
-  std::array<bool, kStreams> fenced_{};  // streams that have yet to wait for fence_
-  std::map<const Program*, Loaded> loaded_;
+  std::array<bool, kStreams> fenced_{};     // streams that have yet to wait for fence_
+  std::map<std::uint64_t, Loaded> loaded_;  // by program_hash() of the program alone
 
   const Program* program_ = nullptr;
+  std::uint64_t identity_ = 0;  // its key in loaded_
   Loaded* now_ = nullptr;
   StepInputs inputs_;
   std::optional<InstrTimes> times_;  // of a traced step

@@ -29,13 +29,13 @@ StepExchange::StepExchange() : scalars_(sizeof(StepScalars)), pinned_(sizeof(Pin
   new (pinned_.as<void>()) Pinned();
 }
 
-void StepExchange::use(const Program& program, const ProgramMemory& memory) {
+void StepExchange::use(std::uint64_t number, const Program& program, const ProgramMemory& memory) {
   loss_ = nullptr;
   reads_norm_ = false;
   for (std::uint32_t b = 0; b < program.buffers.size(); ++b)
     if (program.buffer_types[program.buffers[b].type].name == "loss") loss_ = memory.buffer(b).data;
-  const bool known = stagings_.contains(&program);
-  std::optional<Staging>& staging = stagings_[&program];
+  const bool known = stagings_.contains(number);
+  std::optional<Staging>& staging = stagings_[number];
   staging_ = &staging;
   for (const Instr& instr : program.code) {
     if (reads_scalar(instr)) reads_norm_ = true;

@@ -19,8 +19,9 @@ class StepExchange {
   StepExchange();
 
   StepScalars* scalars() const { return static_cast<StepScalars*>(scalars_.data()); }
-  // Makes the program's staging buffers; `memory` must stay until the next call.
-  void use(const Program& program, const ProgramMemory& memory);
+  // Makes the program's staging buffers, unless it has some under this number of its own; `memory`
+  // must stay until the next call.
+  void use(std::uint64_t number, const Program& program, const ProgramMemory& memory);
   // Of the step that follows; no step is under way.
   void stage(const StepInputs& inputs, const StepScalars& scalars);
 
@@ -52,7 +53,7 @@ class StepExchange {
     std::uint32_t buffer;
     PinnedBytes tokens;
   };
-  std::map<const Program*, std::optional<Staging>> stagings_;
+  std::map<std::uint64_t, std::optional<Staging>> stagings_;
   const std::optional<Staging>* staging_ = nullptr;
 };
 

@@ -14,7 +14,7 @@ void StepGraphs::begin_capture(cudaStream_t origin) {
   capturing_ = true;
 }
 
-void StepGraphs::end_capture(const Program& program, cudaStream_t origin) {
+void StepGraphs::end_capture(std::uint64_t program, cudaStream_t origin) {
   cudaGraph_t graph = nullptr;
   capturing_ = false;
   require(cudaStreamEndCapture(origin, &graph), "cudaStreamEndCapture");
@@ -22,7 +22,7 @@ void StepGraphs::end_capture(const Program& program, cudaStream_t origin) {
   const cudaError_t result = cudaGraphInstantiate(&exec, graph, 0);
   cudaGraphDestroy(graph);
   require(result, "cudaGraphInstantiate");
-  graphs_[&program] = exec;
+  graphs_[program] = exec;
 }
 
 void StepGraphs::drop_capture(cudaStream_t origin) {
@@ -33,8 +33,8 @@ void StepGraphs::drop_capture(cudaStream_t origin) {
   cudaGetLastError();
 }
 
-void StepGraphs::launch(const Program& program, cudaStream_t origin) const {
-  require(cudaGraphLaunch(graphs_.at(&program), origin), "cudaGraphLaunch");
+void StepGraphs::launch(std::uint64_t program, cudaStream_t origin) const {
+  require(cudaGraphLaunch(graphs_.at(program), origin), "cudaGraphLaunch");
 }
 
 }  // namespace trainyard

@@ -90,7 +90,7 @@ class OneRank {
     state.start(InitialWeights(job_.model, job_.batch.sequence_length, job_.seed));
     RandomRows rows(job_, coord_[Axis::data]);
     for (int step = 0; step < how_.steps; ++step) {
-      if (how_.before_step) how_.before_step(rank_, step);
+      if (how_.before_step) how_.before_step(rank_, step, program);
       backend->submit(RankId(rank_), program, inputs(step, rows));
       const StepReport report = backend->wait(kNever);
       if (report.outcome != Outcome::done) throw std::runtime_error(report.message);

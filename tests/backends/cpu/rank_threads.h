@@ -25,8 +25,8 @@ struct RanksHow {
   bool traced = false;  // the last step
   // What rank `rank` runs instead of its stage's program, if it is there.
   std::function<void(std::int32_t rank, Program& program)> change;
-  // Called by each rank before each step.
-  std::function<void(std::int32_t rank, int step)> before_step;
+  // Called by each rank before each step, whose program it may replace.
+  std::function<void(std::int32_t rank, int step, Program& program)> before_step;
 };
 
 // By how much losses and norms of layouts may differ: fp32 sums of n terms in another order do by

@@ -135,7 +135,7 @@ TEST_F(SlowCudaFaults, WorkThatDoesNotEndKeepsItsMemoryAndDoesNotHoldUpTheRank) 
 
 TEST_F(ThreadCudaFaults, ARankThatDiesBetweenStepsEndsTheOthersWhoNameIt) {
   RanksHow how;
-  how.before_step = [](std::int32_t rank, int step) {
+  how.before_step = [](std::int32_t rank, int step, Program&) {
     if (rank == 2 && step == 1) throw std::runtime_error("died");
   };
   const RanksRun run =

@@ -22,7 +22,7 @@ std::vector<LoggedWork> work_of_a_step(const Job& job, const auto& change) {
   how.change = [&](std::int32_t rank, Program& program) {
     if (rank == 0) change(program);
   };
-  how.before_step = [](std::int32_t rank, int) {
+  how.before_step = [](std::int32_t rank, int, Program&) {
     if (rank == 0) cuda_on_host::log_order(0);
   };
   const RanksRun run = run_ranks(job, make_cuda_backend, how);
