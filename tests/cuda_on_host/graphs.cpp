@@ -10,12 +10,6 @@ namespace {
 // Captures that the calling thread has begun in a mode other than relaxed.
 thread_local int forbidding_captures = 0;
 
-struct Mark {
-  std::mutex mutex;
-  std::condition_variable reaching;
-  bool reached = false;
-};
-
 // One replay: streams of the capture as threads that meet at its marks.
 class Replay {
  public:
@@ -39,23 +33,16 @@ class Replay {
       case CapturedOp::Kind::work:
         return op.work();
       case CapturedOp::Kind::record:
-        return op.event->reach(1);
-      case CapturedOp::Kind::mark: {
-        Mark& mark = marks_[op.mark];
-        const std::lock_guard lock(mark.mutex);
-        mark.reached = true;
-        return mark.reaching.notify_all();
-      }
-      case CapturedOp::Kind::await: {
-        Mark& mark = marks_[op.mark];
-        std::unique_lock lock(mark.mutex);
-        return mark.reaching.wait(lock, [&] { return mark.reached; });
-      }
+        return op.record->reach();
+      case CapturedOp::Kind::mark:
+        return marks_[op.mark].raise(1);
+      case CapturedOp::Kind::await:
+        return marks_[op.mark].await(1);
     }
   }
 
   const Capture& capture_;
-  std::vector<Mark> marks_;
+  std::vector<Signal> marks_;
 };
 
 // Whether all that other streams of the capture do is known to have ended where the origin does.

@@ -42,11 +42,21 @@ Fate next_fate() {
   return counts_down(m.hanging_call) ? Fate::hangs : Fate::usual;
 }
 
-// Puts a call on a stream. After an error it holds up the stream until the communicator is aborted,
-// as NCCL's kernels do.
-ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::function<void(Links&)> call) {
+struct Memory {
+  const void* at;
+  std::size_t bytes;
+};
+
+// Puts a call, with the memory it works on, on a stream. After an error it holds up the stream
+// until the communicator is aborted, as NCCL's kernels do; memory that is no GPU's fails the
+// device.
+ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::initializer_list<Memory> memory,
+                 std::function<void(Links&)> call) {
   if (comm->links->state() == ncclInProgress) return ncclInvalidUsage;
-  enqueue(stream, [links = comm->links, fate = next_fate(), call = std::move(call)] {
+  const bool there = std::ranges::all_of(
+      memory, [](const Memory& m) { return m.bytes == 0 || is_device_memory(m.at, m.bytes); });
+  enqueue(stream, [links = comm->links, there, fate = next_fate(), call = std::move(call)] {
+    if (!there) throw std::runtime_error("NCCL: not all in one piece of device memory");
     const Links::Turn turn(*links);
     if (fate == Fate::fails) links->fail(ncclSystemError, "the test wants this call to fail");
     if (fate != Fate::usual) return links->wait_for_abort();
@@ -63,11 +73,9 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::function<void(Links&
 }
 
 std::span<const std::byte> part(const void* at, std::size_t bytes) {
-  expect_device_memory(at, bytes, "NCCL");
   return {static_cast<const std::byte*>(at), bytes};
 }
 std::span<std::byte> space(void* at, std::size_t bytes) {
-  expect_device_memory(at, bytes, "NCCL");
   return {static_cast<std::byte*>(at), bytes};
 }
 
@@ -202,8 +210,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const CallName name{all_reduce, type, op, 0, count, comm->links->next_number()};
-  return put(comm, stream, [=](Links& links) {
-    const std::size_t bytes = count * size_of(type);
+  const std::size_t bytes = count * size_of(type);
+  return put(comm, stream, {{from, bytes}, {to, bytes}}, [=](Links& links) {
     const auto own = part(from, bytes);
     const auto result = space(to, bytes);
     links.agree(name);
@@ -217,9 +225,11 @@ ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const CallName name{reduce_scatter, type, op, 0, count, comm->links->next_number()};
-  return put(comm, stream, [=](Links& links) {
-    const std::size_t bytes = count * size_of(type), own = static_cast<std::size_t>(links.rank());
-    const auto whole = part(from, bytes * static_cast<std::size_t>(links.size()));
+  const std::size_t bytes = count * size_of(type);
+  const std::size_t all_bytes = bytes * static_cast<std::size_t>(comm->links->size());
+  return put(comm, stream, {{from, all_bytes}, {to, bytes}}, [=](Links& links) {
+    const auto own = static_cast<std::size_t>(links.rank());
+    const auto whole = part(from, all_bytes);
     const auto result = space(to, bytes);
     links.agree(name);
     Parts parts;
@@ -235,10 +245,12 @@ ncclResult_t ncclReduceScatter(const void* from, void* to, std::size_t count, nc
 ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   const CallName name{all_gather, type, 0, 0, count, comm->links->next_number()};
-  return put(comm, stream, [=](Links& links) {
-    const std::size_t bytes = count * size_of(type), own = static_cast<std::size_t>(links.rank());
+  const std::size_t bytes = count * size_of(type);
+  const std::size_t all_bytes = bytes * static_cast<std::size_t>(comm->links->size());
+  return put(comm, stream, {{from, bytes}, {to, all_bytes}}, [=](Links& links) {
+    const auto own = static_cast<std::size_t>(links.rank());
     const auto mine = part(from, bytes);
-    const auto whole = space(to, bytes * static_cast<std::size_t>(links.size()));
+    const auto whole = space(to, all_bytes);
     links.agree(name);
     Spaces spaces;
     for (int m = 0; m < links.size(); ++m)
@@ -251,8 +263,9 @@ ncclResult_t ncclAllGather(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream) {
   const CallName name{broadcast, type, 0, root, count, comm->links->next_number()};
-  return put(comm, stream, [=](Links& links) {
-    const std::size_t bytes = count * size_of(type);
+  const std::size_t bytes = count * size_of(type);
+  const void* const own = comm->links->rank() == root ? from : to;
+  return put(comm, stream, {{own, bytes}}, [=](Links& links) {
     links.agree(name);
     Parts parts(static_cast<std::size_t>(links.size()));
     Spaces spaces(parts.size());
@@ -268,13 +281,15 @@ ncclResult_t ncclBroadcast(const void* from, void* to, std::size_t count, ncclDa
 ncclResult_t ncclSend(const void* from, std::size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
   const CallName name{transfer, type, 0, 0, count, comm->links->next_number()};
-  return put(comm, stream,
-             [=](Links& links) { links.send(peer, name, part(from, count * size_of(type))); });
+  const std::size_t bytes = count * size_of(type);
+  return put(comm, stream, {{from, bytes}},
+             [=](Links& links) { links.send(peer, name, part(from, bytes)); });
 }
 
 ncclResult_t ncclRecv(void* to, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
   const CallName name{transfer, type, 0, 0, count, comm->links->next_number()};
-  return put(comm, stream,
-             [=](Links& links) { links.receive(peer, name, space(to, count * size_of(type))); });
+  const std::size_t bytes = count * size_of(type);
+  return put(comm, stream, {{to, bytes}},
+             [=](Links& links) { links.receive(peer, name, space(to, bytes)); });
 }

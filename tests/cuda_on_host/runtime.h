@@ -3,19 +3,17 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/cuda_on_host/order_log.h"
+#include "tests/cuda_on_host/signal.h"
 
 // How the stand-in for the CUDA runtime keeps devices, streams, events and graphs.
 namespace trainyard::cuda_on_host {
@@ -53,12 +51,23 @@ Work guarded(CUstream_st* stream, Work work);
 // operations of each stream.
 using Order = std::map<CUstream_st*, std::size_t>;
 
+// One record of an event.
+struct EventRecord {
+  Signal reached;
+  std::chrono::steady_clock::time_point time;
+
+  void reach() {
+    time = std::chrono::steady_clock::now();
+    reached.raise(1);
+  }
+};
+
 struct CapturedOp {
   enum class Kind : std::uint8_t { work, mark, await, record } kind;
   CUstream_st* stream;
   Work work;
-  std::size_t mark = 0;         // mark, await
-  cudaEvent_t event = nullptr;  // record
+  std::size_t mark = 0;                           // mark, await
+  std::shared_ptr<EventRecord> record = nullptr;  // record
 };
 
 struct Capture {
@@ -87,37 +96,38 @@ bool capture_forbids();
 struct CUstream_st {
   int device = 0, number = 0;
   trainyard::cuda_on_host::Known known;  // after all that it was given, its own work included
-  std::mutex mutex;
-  std::condition_variable filled, drained;
-  std::deque<trainyard::cuda_on_host::Work> items;
-  bool busy = false, stop = false;
+  int slow_us = 0;                       // before each piece of work
   std::thread thread;
   std::shared_ptr<trainyard::cuda_on_host::Capture> capture;  // of the thread that captures
 
+  // None: ends the stream's thread.
   void push(trainyard::cuda_on_host::Work item);
-  bool idle();
-  void drain();
+  bool idle() const { return ended.reached(pushed.count()); }
+  void drain() const { ended.await(pushed.count()); }
   void run();
-  void delay() const;  // if this is the machine's slow stream
+
+ private:
+  struct Item {
+    trainyard::cuda_on_host::Work work;
+    std::unique_ptr<Item> next;
+  };
+  // A chain that starts with what the thread did last.
+  std::unique_ptr<Item> first = std::make_unique<Item>();
+  Item* last = first.get();
+  std::mutex pushing;
+  trainyard::cuda_on_host::Signal pushed, ended;
 };
 
 struct CUevent_st {
   bool timed = true;
   trainyard::cuda_on_host::Known known;  // of the latest record
-  std::mutex mutex;
-  std::condition_variable reaching;
-  std::uint64_t recorded = 0, reached = 0;  // latest
-  // Records that streams have yet to come to. An event that is recorded anew, on a stream that gets
-  // there first, does not let go who waits for the record before.
-  std::set<std::uint64_t> under_way;
-  std::chrono::steady_clock::time_point time;
+  // The latest. An event that is recorded anew, on a stream that gets there first, does not let go
+  // who waits for the record before.
+  std::shared_ptr<trainyard::cuda_on_host::EventRecord> record;
   // Of the latest record, if it was captured.
   std::shared_ptr<trainyard::cuda_on_host::Capture> capture;
   trainyard::cuda_on_host::Order order;
   std::size_t mark = 0;
-
-  void reach(std::uint64_t ticket);
-  void await(std::uint64_t ticket);
 };
 
 struct CUgraph_st {

@@ -13,7 +13,7 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 // What failed on the calling thread's device; empty: nothing has.
 std::string device_problem();
 
-// Throws std::runtime_error unless all of the bytes are in one piece of device memory.
-void expect_device_memory(const void* memory, std::size_t bytes, const char* what);
+// Whether all of the bytes are in one piece of the memory of some device.
+bool is_device_memory(const void* at, std::size_t bytes);
 
 }  // namespace trainyard::cuda_on_host

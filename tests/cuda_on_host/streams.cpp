@@ -6,59 +6,22 @@
 
 using namespace trainyard::cuda_on_host;
 
-void CUstream_st::push(Work item) {
-  {
-    const std::lock_guard lock(mutex);
-    items.push_back(std::move(item));
-  }
-  filled.notify_one();
-}
-
-bool CUstream_st::idle() {
-  const std::lock_guard lock(mutex);
-  return items.empty() && !busy;
-}
-
-void CUstream_st::drain() {
-  std::unique_lock lock(mutex);
-  drained.wait(lock, [this] { return items.empty() && !busy; });
+void CUstream_st::push(Work work) {
+  const std::lock_guard lock(pushing);
+  last->next = std::make_unique<Item>(std::move(work), nullptr);
+  last = last->next.get();
+  pushed.raise(pushed.count() + 1);
 }
 
 void CUstream_st::run() {
-  std::unique_lock lock(mutex);
   for (;;) {
-    filled.wait(lock, [this] { return stop || !items.empty(); });
-    if (items.empty()) return;
-    Work item = std::move(items.front());
-    items.pop_front();
-    busy = true;
-    lock.unlock();
-    item();
-    item = nullptr;
-    lock.lock();
-    busy = false;
-    if (items.empty()) drained.notify_all();
+    pushed.await(ended.count() + 1);
+    first = std::move(first->next);
+    if (!first->work) return;
+    first->work();
+    first->work = nullptr;
+    ended.raise(ended.count() + 1);
   }
-}
-
-void CUstream_st::delay() const {
-  if (number == machine().slow_stream)
-    std::this_thread::sleep_for(std::chrono::microseconds(machine().slow_us));
-}
-
-void CUevent_st::reach(std::uint64_t ticket) {
-  {
-    const std::lock_guard lock(mutex);
-    under_way.erase(ticket);
-    reached = std::max(reached, ticket);
-    time = std::chrono::steady_clock::now();
-  }
-  reaching.notify_all();
-}
-
-void CUevent_st::await(std::uint64_t ticket) {
-  std::unique_lock lock(mutex);
-  reaching.wait(lock, [&] { return !under_way.contains(ticket); });
 }
 
 namespace trainyard::cuda_on_host {
@@ -68,6 +31,7 @@ CUstream_st* make_stream(int on, int number) {
   auto* const stream = new CUstream_st;
   stream->device = on;
   stream->number = number;
+  if (number == machine().slow_stream) stream->slow_us = machine().slow_us;
   stream->thread = std::thread([stream] { stream->run(); });
   return stream;
 }
@@ -87,10 +51,11 @@ CUstream_st* resolve(cudaStream_t stream) {
 }
 
 Work guarded(CUstream_st* stream, Work work) {
-  return [stream, work = std::move(work)] {
+  return [stream, works = machine().works, work = std::move(work)] {
     Device& d = device(stream->device);
-    if (d.failed || !machine().works) return;
-    stream->delay();
+    if (d.failed || !works) return;
+    if (stream->slow_us > 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(stream->slow_us));
     try {
       work();
     } catch (const std::exception& error) {
@@ -148,11 +113,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     std::erase(d.living, stream);
     if (d.living.empty()) d.streams = 0;
   }
-  {
-    const std::lock_guard lock(stream->mutex);
-    stream->stop = true;
-  }
-  stream->filled.notify_one();
+  stream->push(nullptr);
   stream->thread.join();
   delete stream;
   return cudaSuccess;
@@ -208,7 +169,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
   CUstream_st* const stream = resolve(handle);
   if (const auto& capture = stream->capture) {
     if (flags == cudaEventRecordExternal) {
-      capture->append({CapturedOp::Kind::record, stream, nullptr, 0, event});
+      event->record = std::make_shared<EventRecord>();
+      capture->append({CapturedOp::Kind::record, stream, nullptr, 0, event->record});
       return cudaSuccess;
     }
     event->mark = capture->marks++;
@@ -219,13 +181,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, uns
   }
   event->capture = nullptr;
   event->known = stream->known;
-  std::uint64_t ticket = 0;
-  {
-    const std::lock_guard lock(event->mutex);
-    ticket = ++event->recorded;
-    event->under_way.insert(ticket);
-  }
-  stream->push([event, ticket] { event->reach(ticket); });
+  event->record = std::make_shared<EventRecord>();
+  stream->push([record = event->record] { record->reach(); });
   return cudaSuccess;
 }
 
@@ -247,38 +204,27 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     return cudaErrorStreamCaptureIsolation;
   }
   merge(stream->known, event->known);
-  std::uint64_t ticket = 0;
-  {
-    const std::lock_guard lock(event->mutex);
-    ticket = event->recorded;
-  }
-  if (ticket > 0) stream->push([event, ticket] { event->await(ticket); });
+  if (event->record) stream->push([record = event->record] { record->reached.await(1); });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const cudaError_t state = state_of(current_device());
   if (state != cudaSuccess) return state;
-  const std::lock_guard lock(event->mutex);
-  return event->under_way.contains(event->recorded) ? cudaErrorNotReady : cudaSuccess;
+  return !event->record || event->record->reached.reached(1) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  std::uint64_t ticket = 0;
-  {
-    const std::lock_guard lock(event->mutex);
-    ticket = event->recorded;
-  }
-  event->await(ticket);
+  if (event->record) event->record->reached.await(1);
   return state_of(current_device());
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  const std::scoped_lock lock(start->mutex, end->mutex);
-  if (!start->timed || !end->timed || start->reached == 0 || end->reached == 0)
+  if (!start->timed || !end->timed || !start->record || !end->record)
     return cudaErrorInvalidResourceHandle;
-  if (start->under_way.contains(start->recorded) || end->under_way.contains(end->recorded))
+  if (!start->record->reached.reached(1) || !end->record->reached.reached(1))
     return cudaErrorNotReady;
-  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  *milliseconds =
+      std::chrono::duration<float, std::milli>(end->record->time - start->record->time).count();
   return cudaSuccess;
 }
