@@ -78,16 +78,17 @@ void FlowModel::send(std::int32_t slot) {
   if (uses_.empty() || transfer.left <= 0)
     return due_.set(slot, now_ + transfer.latency, transfer.order);
   merge(uses_);
-  transfer.flow = rates_.add(uses_);
+  const bool controlled = dynamics_ && transfer.latency.value > 0;
+  transfer.flow = rates_.add(uses_, controlled ? card_rate() : MaxMin::kUnlimited);
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
   slot_of_flow_[transfer.flow] = slot;
-  if (dynamics_ && transfer.latency.value > 0)
-    dynamics_->add(transfer.flow, transfer.latency, now_);
+  if (controlled) dynamics_->add(transfer.flow, transfer.latency, now_);
   count_carried(transfer, 1);
 }
 
 // Takes the transfer off its paths, with what is left.
 void FlowModel::take_off(std::int32_t slot) {
+  leave_clock(slot);
   Transfer& transfer = transfers_[slot];
   count_sent(transfer);
   count_carried(transfer, -1);
@@ -181,6 +182,7 @@ void FlowModel::settle() {
   std::span<const std::int32_t> changed;
   do {
     changed = rates_.solve();
+    move_bundles();
     for (const std::int32_t flow : changed) set_end(flow);
   } while (dynamics_ && dynamics_->look(changed, now_));
 }
@@ -189,13 +191,19 @@ void FlowModel::set_end(std::int32_t flow) {
   ++solved_;
   const std::int32_t slot = slot_of_flow_[flow];
   Transfer& transfer = transfers_[slot];
+  if (transfer.clock >= 0) return;
   count_sent(transfer);
   transfer.rate = rates_.rate(flow);
-  const double ns = transfer.left / transfer.rate * 1e9;
+  set_due(slot, transfer.left, transfer.rate);
+}
+
+// All bytes that are left will have been sent.
+void FlowModel::set_due(std::int32_t slot, double left, double rate) {
+  const double ns = left / rate * 1e9;
   // Ends are rounded up to whole nanoseconds; one that lies on a nanosecond but for rounding
   // stays there.
   if (ns < static_cast<double>(kNever.value / 2))
-    due_.set(slot, now_ + nanoseconds(std::llround(std::ceil(ns - 1e-3))), transfer.order);
+    due_.set(slot, now_ + nanoseconds(std::llround(std::ceil(ns - 1e-3))), transfers_[slot].order);
   else
     due_.erase(slot);
 }
@@ -208,6 +216,7 @@ void FlowModel::count_sent(Transfer& transfer) const {
 
 void FlowModel::finish_sending(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
+  leave_clock(slot);
   const LinkId held{rates_.bottleneck(transfer.flow)};
   forget(std::exchange(transfer.flow, -1));
   if (transfer.latency.value > 0) {
@@ -269,7 +278,7 @@ Time FlowModel::advance(Time limit, std::vector<FlowEnd>& ended) {
 
 Bandwidth FlowModel::rate(FlowId flow) {
   settle();
-  return {transfers_[slot(flow)].rate * queue_pairs_};
+  return {rate_of(transfers_[slot(flow)]) * queue_pairs_};
 }
 
 LinkId FlowModel::bottleneck(FlowId flow) {

@@ -3,10 +3,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "network_models/fabric/fabric.h"
 #include "network_models/fabric/router.h"
+#include "network_models/flow/bundle_clock.h"
 #include "network_models/flow/due_queue.h"
 #include "network_models/flow/dynamics.h"
 #include "network_models/flow/max_min.h"
@@ -59,6 +61,8 @@ class FlowModel : public NetworkModel {
     FlowId id{-1};
     std::vector<Flow> flows;  // in step; empty once all bytes are sent
     std::int32_t flow = -1;   // in rates_; -1: all bytes are sent
+    std::int32_t clock = -1;  // the bundle whose clock it goes by, by link
+    double end = 0;           // what that clock shows when all bytes are sent
     double left = 0;          // bytes of one queue pair
     double size = 0, rate = 0;
     Time started, since, latency;
@@ -72,8 +76,16 @@ class FlowModel : public NetworkModel {
   void go_to(Time now);
   void settle();
   void set_end(std::int32_t flow);
+  void set_due(std::int32_t slot, double left, double rate);
   void count_carried(const Transfer& transfer, double sign);
   void count_sent(Transfer& transfer) const;
+  // In flow_bundles.cpp.
+  double rate_of(const Transfer& transfer) const;
+  void leave_clock(std::int32_t slot);
+  void join_clock(std::int32_t slot, std::int32_t link);
+  void set_first_end(BundleClock& clock);
+  void move_bundles();
+
   void finish_sending(std::int32_t slot);
   void release(std::int32_t slot);
   void send(std::int32_t slot);
@@ -108,6 +120,7 @@ class FlowModel : public NetworkModel {
   MaxMin rates_;
   std::unique_ptr<Dynamics> dynamics_;
   DueQueue due_;
+  std::unordered_map<std::int32_t, BundleClock> clocks_;  // of bundles, by link
   std::vector<Transfer> transfers_;
   std::vector<std::int32_t> free_, slot_of_flow_;  // by number in rates_
   std::vector<MaxMin::Use> uses_;                  // what find_paths() has found

@@ -82,7 +82,7 @@ void FlowModel::set_loss(LinkId link, double part, Time now) {
 void FlowModel::lose_all_over(LinkId link) {
   settle();
   for (const std::int32_t slot : crossing(link)) {
-    const double rate = transfers_[slot].rate * queue_pairs_;
+    const double rate = rate_of(transfers_[slot]) * queue_pairs_;
     take_off(slot);
     lose(slot);
     if (rate > 0) transfers_[slot].window = transport_.window(rate);

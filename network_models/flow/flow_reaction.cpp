@@ -7,6 +7,7 @@ namespace trainyard {
 void FlowModel::forget(std::int32_t flow) {
   if (dynamics_) dynamics_->remove(flow, now_);
   rates_.remove(flow);
+  slot_of_flow_[flow] = -1;
 }
 
 // The links before `link` of the flow's path over it, in order.

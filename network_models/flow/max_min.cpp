@@ -32,7 +32,8 @@ void MaxMin::ask_bound(std::int32_t id) {
     if (flows_[member.flow].bottleneck == id) ask(member.flow);
 }
 
-std::int32_t MaxMin::add(const std::vector<Use>& uses, double limit) {
+// A flow that has nothing yet; its number may have been another's.
+std::int32_t MaxMin::number_flow() {
   std::int32_t id = 0;
   if (free_.empty()) {
     id = static_cast<std::int32_t>(flows_.size());
@@ -43,11 +44,18 @@ std::int32_t MaxMin::add(const std::vector<Use>& uses, double limit) {
   }
   Flow& flow = flows_[id];
   flow.rate = flow.counted = 0;
-  flow.bottleneck = -1;
-  flow.limit = limit;
+  flow.bottleneck = flow.crowd = flow.bundle = -1;
   flow.alive = true;
+  flow.is_bundle = false;
   flow.hops.clear();
   flow.tight.clear();
+  return id;
+}
+
+std::int32_t MaxMin::add(const std::vector<Use>& uses, double limit) {
+  const std::int32_t id = number_flow();
+  Flow& flow = flows_[id];
+  flow.limit = limit;
   for (const Use& use : uses) {
     const auto number = static_cast<std::int32_t>(flow.hops.size());
     Link& link = links_[use.link];
@@ -57,6 +65,7 @@ std::int32_t MaxMin::add(const std::vector<Use>& uses, double limit) {
     link.members.push_back({id, number});
   }
   narrow(flow);
+  find_crowd(id);
   limit_alone(flow);
   ask(id);
   return id;
@@ -65,32 +74,42 @@ std::int32_t MaxMin::add(const std::vector<Use>& uses, double limit) {
 void MaxMin::remove(std::int32_t id) {
   Flow& flow = flows_[id];
   check(flow.alive, "flow {} was removed before", id);
+  leave_bundle(id);
   if (flow.bottleneck >= 0) --links_[flow.bottleneck].bound;
   for (const Hop& hop : flow.hops) {
     Link& link = links_[hop.link];
-    const Member last = link.members.back();
-    link.members[hop.place] = last;
-    flows_[last.flow].hops[last.hop].place = hop.place;
-    link.members.pop_back();
-    link.most = link.members.empty() ? 0 : link.most - flow.counted * hop.weight;
+    take_out(link.members, hop.place);
+    count_more(flow, hop, -flow.counted, -1);
+    if (link.members.empty()) link.most = link.crowds = 0;
     if (!link.tight) continue;
     link.load -= flow.rate * hop.weight;
     tighten_or_loosen(hop.link);
     ask_bound(hop.link);
   }
+  if (flow.crowd >= 0 && --crowds_[flow.crowd] == 0) crowds_.erase(flow.crowd);
   flow.alive = flow.pending = false;
   free_.push_back(id);
+}
+
+void MaxMin::take_out(std::vector<Member>& members, std::int32_t place) {
+  const Member last = members.back();
+  members[place] = last;
+  flows_[last.flow].hops[last.hop].place = place;
+  members.pop_back();
 }
 
 void MaxMin::set_limit(std::int32_t id, double limit) {
   Flow& flow = flows_[id];
   if (flow.limit == limit) return;
+  leave_bundle(id);
+  leave_crowd(id);
   flow.limit = limit;
   limit_alone(flow);
   ask(id);
 }
 
 void MaxMin::set_capacity(std::int32_t id, double capacity) {
+  scatter(id);
   Link& link = links_[id];
   link.capacity = capacity;
   for (const Member& member : link.members) {
@@ -107,7 +126,7 @@ void MaxMin::set_capacity(std::int32_t id, double capacity) {
 
 double MaxMin::load(std::int32_t id) const {
   double load = 0;
-  each_use_of(id, [&](std::int32_t flow, double weight) { load += flows_[flow].rate * weight; });
+  each_use_of(id, [&](std::int32_t flow, double weight) { load += rate(flow) * weight; });
   return load;
 }
 
@@ -135,22 +154,25 @@ void MaxMin::count(Flow& flow) {
   flow.counted = flow.own;
   for (const Hop& hop : flow.hops) {
     Link& link = links_[hop.link];
-    link.most = link.members.size() == 1 ? flow.own * hop.weight : link.most + more * hop.weight;
+    count_more(flow, hop, more, 0);
+    if (link.members.size() == 1 && link.crowds == 0) link.most = flow.own * hop.weight;
     tighten_or_loosen(hop.link);
   }
 }
 
 void MaxMin::tighten_or_loosen(std::int32_t id) {
   Link& link = links_[id];
-  const bool tight = link.most > link.capacity * (1 + kRounding);
+  const bool tight = link.most + link.crowds > link.capacity * (1 + kRounding);
   if (tight == link.tight) return;
+  if (!tight) end_bundle(id);
   link.tight = tight;
   if (!tight) ask_bound(id);
   link.most = 0;  // no rounding errors pile up
   for (const Member& member : link.members) {
+    if (tight) leave_bundle(member.flow);  // it may have to wait here too
     Flow& flow = flows_[member.flow];
     Hop& hop = flow.hops[member.hop];
-    link.most += flow.counted * hop.weight;
+    if (flow.crowd < 0 || flow.crowd == id) link.most += flow.counted * hop.weight;
     if (!tight) {
       leave_tight(flow, member.hop);
       continue;

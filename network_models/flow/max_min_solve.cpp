@@ -61,6 +61,8 @@ void MaxMin::affect_beside(const Flow& changing) {
 std::span<const std::int32_t> MaxMin::solve() {
   ++solves_;
   changed_.clear();
+  changed_bundles_.clear();
+  moved_.clear();
   affected_.clear();
   // Flows that fit beside others come first, so that they are background to the rest.
   for (const std::int32_t id : pending_) {
@@ -73,13 +75,18 @@ std::span<const std::int32_t> MaxMin::solve() {
     }
   }
   pending_.clear();
-  if (affected_.empty()) return changed_;
-  do fill();
-  while (widen());
-  for (const std::int32_t id : affected_) commit(id);
-  for (const std::int32_t id : touched_) add_up(links_[id]);  // no rounding errors pile up
-  assert(fair());
-  for (const std::int32_t id : affected_) flows_[id].affected = false;
+  if (!affected_.empty()) {
+    do fill();
+    while (widen());
+    for (const std::int32_t id : affected_) commit(id);
+    for (const std::int32_t id : touched_) add_up(links_[id]);  // no rounding errors pile up
+    assert(fair());
+    for (const std::int32_t id : affected_) {
+      flows_[id].affected = false;
+      join_bundle(id);
+    }
+  }
+  std::swap(moved_, moving_);
   return changed_;
 }
 
@@ -233,7 +240,10 @@ void MaxMin::commit(std::int32_t id) {
     links_[hop.link].load += (flow.next_rate - flow.rate) * hop.weight;
   }
   flow.rate = flow.next_rate;
-  changed_.push_back(id);
+  if (flow.is_bundle)
+    changed_bundles_.push_back(flow.hops.front().link);
+  else
+    changed_.push_back(id);
 }
 
 // Whether no link of a flow that was solved carries more than it can, and every affected flow is at

@@ -54,16 +54,45 @@ void run(benchmark::State& state, std::int64_t window_ms) {
 void AllAtOnce(benchmark::State& state) { run(state, 0); }
 void OneAfterTheOther(benchmark::State& state) { run(state, 5); }
 
-// All into one card: the case that solving locally does not help.
+// All into one card, of `flows` that end one by one.
 void Incast(benchmark::State& state) {
   const auto flows = static_cast<std::int32_t>(state.range(0));
+  std::size_t ends = 0;
   for (auto _ : state) {
-    FlowModel model(megascale(2048), Network{"flow", 1}, Placement{8, {}}, 1);
+    FlowModel model(megascale(8192), Network{"flow", 1}, Placement{8, {}}, 1);
     std::vector<FlowEnd> ended;
     for (std::int32_t i = 0; i < flows; ++i)
       model.start({RankId{8 + i}, RankId{0}, Bytes{1'000'000 + 1000 * i}}, Time{});
     drain(model, ended);
+    ends = ended.size();
   }
+  if (ends != static_cast<std::size_t>(flows)) state.SkipWithError("flows were lost");
+  state.counters["flows/s"] =
+      benchmark::Counter(flows, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+// Every card of one rail to every other, all at once and of random sizes, through uplinks with a
+// quarter of the cards' rate: each flow waits for others on several links.
+void AllToAll(benchmark::State& state) {
+  const auto nodes = static_cast<std::int32_t>(state.range(0));
+  Cluster cluster = megascale(8 * nodes);
+  cluster.fabric.nodes_per_tor = 8;
+  cluster.fabric.tor_uplinks = 1;
+  const PhiloxKey key = random_key(1, "all-to-all");
+  const std::int32_t flows = nodes * (nodes - 1);
+  std::size_t ends = 0;
+  for (auto _ : state) {
+    FlowModel model(cluster, Network{"flow", 1}, Placement{8, {}}, 1);
+    std::vector<FlowEnd> ended;
+    for (std::int32_t i = 0; i < nodes * nodes; ++i) {
+      if (i / nodes == i % nodes) continue;
+      const auto bytes = static_cast<std::int64_t>(1'000'000 * (1 + philox(key, i)[0] * 0x1p-32));
+      model.start({RankId{i / nodes * 8}, RankId{i % nodes * 8}, Bytes{bytes}}, Time{});
+    }
+    drain(model, ended);
+    ends = ended.size();
+  }
+  if (ends != static_cast<std::size_t>(flows)) state.SkipWithError("flows were lost");
   state.counters["flows/s"] =
       benchmark::Counter(flows, benchmark::Counter::kIsIterationInvariantRate);
 }
@@ -115,7 +144,8 @@ void Packets(benchmark::State& state) {
 BENCHMARK(Packets)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond);
 BENCHMARK(AllAtOnce)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
 BENCHMARK(OneAfterTheOther)->Arg(1024)->Arg(12288)->Arg(49152)->Unit(benchmark::kMillisecond);
-BENCHMARK(Incast)->Arg(128)->Arg(1024)->Unit(benchmark::kMillisecond);
+BENCHMARK(Incast)->RangeMultiplier(4)->Range(64, 4096)->Unit(benchmark::kMillisecond);
+BENCHMARK(AllToAll)->Arg(16)->Arg(32)->Arg(64)->Unit(benchmark::kMillisecond);
 BENCHMARK(BesideARing)->Arg(24)->Arg(192)->Arg(1536);
 
 }  // namespace

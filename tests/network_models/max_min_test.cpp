@@ -64,8 +64,14 @@ class RandomNetwork {
  public:
   // One in fifty is large, so that its flows cross dozens of links.
   explicit RandomNetwork(std::uint64_t seed)
-      : draws_(seed), capacity_(seed % 50 == 0 ? 150 : 2 + draws_.below(9)) {
+      : RandomNetwork(seed, seed % 50 == 0 ? 150 : 2 + static_cast<int>(seed % 9), 0) {}
+
+  // The first `crowds` links are narrow, and nine in ten flows go over one of them and one or two
+  // of the others.
+  RandomNetwork(std::uint64_t seed, int links, int crowds)
+      : draws_(seed), capacity_(links), crowds_(crowds) {
     for (double& each : capacity_) each = 1 + 9 * draws_.uniform();
+    for (int i = 0; i < crowds; ++i) capacity_[i] = 1;
     solver_ = MaxMin(capacity_);
   }
 
@@ -89,6 +95,30 @@ class RandomNetwork {
     }
   }
 
+  void crowd() {
+    TextbookFlow flow;
+    flow.uses.push_back({draws_.below(crowds_), 2});
+    const int others = static_cast<int>(capacity_.size()) - crowds_;
+    const int first = draws_.below(others);
+    flow.uses.push_back({crowds_ + first, draws_.below(5) == 0 ? 3.0 : 2.0});
+    if (draws_.below(2) == 0) flow.uses.push_back({crowds_ + (first + 1) % others, 1});
+    keep(flow);
+  }
+
+  void remove() {
+    const int flow = draws_.below(static_cast<int>(flows_.size()));
+    if (!flows_[flow].alive) return;
+    flows_[flow].alive = false;
+    solver_.remove(number_[flow]);
+  }
+
+  int bundled() const {
+    int flows = 0;
+    for (std::size_t i = 0; i < flows_.size(); ++i)
+      if (flows_[i].alive && solver_.bundle(number_[i]) >= 0) ++flows;
+    return flows;
+  }
+
   // Largest difference between the solver's rates and the textbook's.
   double difference() {
     solver_.solve();
@@ -106,19 +136,17 @@ class RandomNetwork {
     for (std::int32_t link = 0; link < static_cast<std::int32_t>(capacity_.size()); ++link)
       if (draws_.below(3) == 0) flow.uses.push_back({link, 1.0 + draws_.below(3)});
     if (flow.uses.empty() || draws_.below(3) == 0) flow.limit = 3 * draws_.uniform();
+    keep(flow);
+  }
+
+  void keep(const TextbookFlow& flow) {
     flows_.push_back(flow);
     number_.push_back(solver_.add(flow.uses, flow.limit));
   }
 
-  void remove() {
-    const int flow = draws_.below(static_cast<int>(flows_.size()));
-    if (!flows_[flow].alive) return;
-    flows_[flow].alive = false;
-    solver_.remove(number_[flow]);
-  }
-
   Randoms draws_;
   std::vector<double> capacity_;
+  int crowds_;
   std::vector<TextbookFlow> flows_;
   std::vector<std::int32_t> number_;
   MaxMin solver_{{}};
@@ -136,6 +164,25 @@ TEST(MaxMinRates, AreTheTextbooksWhateverChanges) {
   }
 }
 
+// Dozens of flows over two narrow links and six wide ones, which come, go and change one by
+// one, so that bundles form, grow, shrink and fall apart beside flows that are solved alone.
+TEST(MaxMinRates, AreTheTextbooksInCrowds) {
+  int bundled = 0, changes = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    RandomNetwork network(seed, 8, 2);
+    for (int step = 0; step < 80; ++step) {
+      if (step % 8 == 7) network.change();
+      if (step < 50) network.crowd();
+      if (step % 3 == 0 || step >= 50) network.remove();
+      if (step % 2 == 0) continue;  // changes of one moment are solved together
+      ASSERT_LT(network.difference(), 1e-9) << "network " << seed << " step " << step;
+      bundled += network.bundled();
+      ++changes;
+    }
+  }
+  EXPECT_GT(bundled, 5 * changes);  // it was about them
+}
+
 // Three links of 1, 2 and 1: one flow over all, one on each (Bertsekas and Gallager, figure 6.10's
 // kind). The long one and those on the narrow links get 1/2, the wide link's own flow 3/2.
 TEST(MaxMinRates, OfAParkingLot) {
@@ -148,6 +195,23 @@ TEST(MaxMinRates, OfAParkingLot) {
   EXPECT_DOUBLE_EQ(solver.rate(first), 0.5);
   EXPECT_DOUBLE_EQ(solver.rate(wide), 1.5);
   EXPECT_EQ(solver.bottleneck(wide), 1);
+}
+
+// One of many flows into one link ends: the others' bundle has another rate, and no flow is
+// touched.
+TEST(MaxMinRates, OfAnIncastChangeAsOne) {
+  constexpr std::int32_t kFlows = 100;
+  MaxMin solver(std::vector<double>(kFlows + 1, 10.0));
+  for (std::int32_t i = 1; i <= kFlows; ++i) solver.add({{0}, {i}});
+  solver.solve();
+  ASSERT_EQ(solver.moved().size(), static_cast<std::size_t>(kFlows));
+  EXPECT_DOUBLE_EQ(solver.rate(7), 0.1);
+  solver.remove(3);
+  EXPECT_EQ(solver.solve().size(), 0u);
+  ASSERT_EQ(solver.changed_bundles().size(), 1u);
+  EXPECT_EQ(solver.changed_bundles()[0], 0);
+  EXPECT_DOUBLE_EQ(solver.rate(7), 10.0 / 99);
+  EXPECT_EQ(solver.bottleneck(7), 0);
 }
 
 // A change is solved where it reaches: of 1,000 pairs that share a link, one pair changes.
