@@ -35,6 +35,7 @@ double limited(double gbs, double limit) { return limit > 0 ? std::min(gbs, limi
 }  // namespace
 
 Bytes ring_bytes(Op op, std::int64_t ranks, Bytes bytes) {
+  if (op == Op::broadcast) return bytes;
   const std::int64_t laps = op == Op::all_reduce ? 2 : 1;
   return {laps * (ranks - 1) * bytes.value / ranks};
 }

@@ -4,6 +4,7 @@
 #include "core/config/job.h"
 #include "simulator/communication.h"
 #include "simulator/durations.h"
+#include "simulator/flow_rules.h"
 #include "simulator/layout.h"
 #include "simulator/step.h"
 
@@ -15,6 +16,7 @@ struct CompileInputs {
   const CommunicationSpecs& specs;
   const CommunicationTimes& times;
   const RankTopology& topology;
+  const FlowRules& flows;
   const CostScale& scale;
 };
 

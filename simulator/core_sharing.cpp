@@ -144,7 +144,8 @@ class CoreSharing {
       case StepKind::shared: {
         const SharedOp& op = rank.program->shared[step.detail];
         if (op.transfers > 0) return post(r, s, op);
-        return meet(r, s, {op.group, op.sequence, op.collective});
+        const bool tensor = op.group == Group::tensor;
+        return meet(r, s, {op.group, tensor ? rank.tensor_calls++ : op.sequence, op.collective});
       }
       default:
         begin({r, s}, State::resting, now_ + step.duration);

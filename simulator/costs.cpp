@@ -1,5 +1,7 @@
 #include "simulator/costs.h"
 
+#include <algorithm>
+
 #include "simulator/spread.h"
 
 namespace trainyard {
@@ -32,8 +34,10 @@ bool ModelCosts::is_ring(Op op, const GroupShape& shape, Bytes bytes) const {
 
 Time ModelCosts::ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const {
   Wires wires = collectives_.expected_wires(shape);
-  wires.node = {static_cast<double>(ring_bytes(op, shape.ranks, bytes).value) /
-                to_seconds(on_wire)};
+  // The time step by step has the latency in it; here is what the bytes alone took.
+  const double sent_us =
+      std::max(to_microseconds(on_wire) / 2, to_microseconds(on_wire) - wires.latency_us);
+  wires.node = {static_cast<double>(ring_bytes(op, shape.ranks, bytes).value) / (sent_us * 1e-6)};
   return seconds(to_seconds(collectives_.ring_time(op, shape, bytes, wires)) * in_training_);
 }
 Time ModelCosts::collective_work(Op op, const GroupShape& shape, Bytes bytes) const {

@@ -110,6 +110,7 @@ class PathWalker {
 
   void cross_collective() {
     const SharedOp& op = program().shared[step().detail];
+    if (op.group == Group::tensor) return cross_lanes();
     const auto group = static_cast<std::size_t>(op.group);
     std::vector<Place> members;
     const auto add = [&](std::int32_t island, std::int32_t stage, std::int32_t lane) {

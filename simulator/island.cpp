@@ -106,6 +106,7 @@ void Island::post(Gang& gang, std::uint32_t at) {
   const auto bit = static_cast<std::uint16_t>(1U << stream);
   gang.posted |= bit;
   gang.blocked |= bit;
+  if (op.transfers == 0 && op.group == Group::tensor) return meet_on_the_wire(gang, stream, op);
   if (op.transfers == 0)
     return crossings_->takes(op, gang.stage, island_) ? cross(gang, stream, op)
                                                       : meet(gang, stream, op);
@@ -166,6 +167,10 @@ void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
 }
 
 void Island::land(const Departure& departure, std::int64_t at) {
+  if (departure.rings != nullptr) {
+    transfer_ends_.of_collective(island_, departure.stage, departure.rings->sequence) = at;
+    return land_together(gangs_[static_cast<std::size_t>(departure.stage)], departure.stream, at);
+  }
   const auto lane = static_cast<std::size_t>(departure.lane);
   transfer_ends_.of(island_, departure.stage, departure.transfer)[lane] = at;
   Gang& from = gangs_[static_cast<std::size_t>(departure.stage)];
@@ -225,6 +230,23 @@ void Island::meet(Gang& gang, std::uint8_t stream, const SharedOp& op) {
     }
     land(member, its_stream);
   }
+}
+
+// A collective of the gang's lanes, whose rings leave when the last of them has come.
+void Island::meet_on_the_wire(Gang& gang, std::uint8_t stream, const SharedOp& op) {
+  const std::int64_t* const ready = row(gang.ready, stream);
+  const std::int64_t latest = *std::max_element(ready, ready + width_);
+  if (!scene_.flows.ring(op.collective, gang.tensor_shape))
+    return land_together(gang, stream,
+                         latest + scene_.times.collective(op.collective, gang.tensor_shape));
+  const std::int64_t end = transfer_ends_.of_collective(island_, gang.stage, op.sequence);
+  if (end != TransferEnds::kUnknown) return land_together(gang, stream, end);
+  departures_.push_back({latest, island_, gang.stage, 0, kNone, &op, stream});
+}
+
+void Island::land_together(Gang& gang, std::uint8_t stream, std::int64_t at) {
+  std::fill_n(row(gang.end, stream), width_, at);
+  land(gang, stream);
 }
 
 void Island::cross(Gang& gang, std::uint8_t stream, const SharedOp& op) {

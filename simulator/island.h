@@ -118,6 +118,8 @@ class Island {
   static Side sender(Gang& from, const TransferEnd& side);
   Side receiver(const TransferEnd& side);
   void meet(Gang& gang, std::uint8_t stream, const SharedOp& op);
+  void meet_on_the_wire(Gang& gang, std::uint8_t stream, const SharedOp& op);
+  void land_together(Gang& gang, std::uint8_t stream, std::int64_t at);
   void cross(Gang& gang, std::uint8_t stream, const SharedOp& op);
   // Ends the step that is posted on `stream`.
   void land(Gang& gang, std::uint8_t stream);

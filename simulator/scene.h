@@ -5,31 +5,12 @@
 #include "simulator/compile.h"
 #include "simulator/costs.h"
 #include "simulator/disturbance.h"
+#include "simulator/flow_rules.h"
 #include "simulator/layout.h"
 #include "simulator/rank_topology.h"
 #include "simulator/simulation.h"
 
 namespace trainyard {
-
-// What travels as flows, on a network where flows meet: messages between nodes, data-parallel rings
-// and those of tied embeddings, unless their times were measured or scaled.
-class FlowRules {
- public:
-  FlowRules(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,
-            const Costs& costs, const CostScale& scale);
-  bool any() const { return any_; }
-  bool message(std::uint32_t route) const { return any_ && overhead_[route] >= 0; }
-  std::int64_t overhead(std::uint32_t route) const { return overhead_[route]; }  // ns
-  bool ring(std::uint32_t spec, std::uint32_t shape) const {
-    return any_ && rings_[spec * shapes_ + shape];
-  }
-
- private:
-  bool any_;
-  std::size_t shapes_;
-  std::vector<std::int64_t> overhead_;  // of each route; -1: no flow
-  std::vector<bool> rings_;             // [spec][shape]
-};
 
 // Everything about a run that does not change while it runs.
 struct Scene {

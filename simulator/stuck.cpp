@@ -107,7 +107,7 @@ class StuckReport {
   }
 
   bool belongs(const Gang& member, const Gang& gang, Group group) const {
-    if (group == Group::data) return member.stage == gang.stage;
+    if (group == Group::data || group == Group::tensor) return member.stage == gang.stage;
     const std::int32_t last = scene_.layout.stages - 1;
     return group != Group::embedding || member.stage == 0 || member.stage == last;
   }

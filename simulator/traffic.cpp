@@ -21,7 +21,7 @@ Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
 // landed. So no lane leaves later than the last one can, and lanes meet again in the next layer's
 // tensor collective; what is lost is that early lanes' messages might have met fewer others.
 void Traffic::add(const Departure& departure) {
-  waiting_.push({std::max(departure.at, reached_), added_++, departure, nullptr, kNone});
+  waiting_.push({std::max(departure.at, reached_), added_++, departure, departure.rings, kNone});
 }
 
 void Traffic::add_rings(const Rings& rings, std::span<const std::int64_t> ready) {

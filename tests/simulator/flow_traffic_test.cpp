@@ -80,6 +80,46 @@ TEST(FlowTraffic, RingAndMessageShareACard) {
   EXPECT_EQ(end_of(result, 0, ring), 200 + 50 + 3 + 10);
 }
 
+// Two tensor-parallel ranks on two nodes: all-reduces of 400 bytes, 2 x 1/2 of them on each card's
+// way out and in. The first has the cards to itself; beside the second each rank's message to the
+// next stage takes half of its card until its 50 bytes have gone.
+TEST(FlowTraffic, TensorGroupsOnSeveralNodesShareCardsWithMessages) {
+  HandBuilt first(0), second(1);
+  const auto alone = first.collective(Group::tensor, 400, Stream::tensor);
+  const auto sent = first.send(1, 0, 50, {alone});
+  const auto beside = first.collective(Group::tensor, 400, Stream::tensor);
+  second.recv(-1, 0, 50);
+  const auto own = second.collective(Group::tensor, 400, Stream::tensor);
+  Job job = flow_job(2, 1);
+  job.parallel.tensor = 2;
+  job.cluster.nodes = 4;
+  const auto result = run_flows(job, {first, second});
+  EXPECT_EQ(result.failure + result.stuck, "");
+  const int once = 400 + 3 + 10;
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(end_of(result, rank, alone), once);
+    EXPECT_EQ(end_of(result, rank, sent), once + 2 + 100 + 3);
+    EXPECT_EQ(end_of(result, rank, beside), once + 400 + 50 + 3 + 10);
+    EXPECT_EQ(end_of(result, 2 + rank, own), once);
+  }
+  EXPECT_EQ(part(result, Cause::tensor_comm), result.iteration.value);
+}
+
+// A lane that comes late holds up the ring; those of another replica do not wait for it.
+TEST(FlowTraffic, TensorRingLeavesWhenTheLastLaneHasCome) {
+  Job job = flow_job(1, 2);
+  job.parallel.tensor = 2;
+  job.cluster.nodes = 4;
+  job.faults.push_back(slow(1, 1.5));
+  HandBuilt stage;
+  const auto a = stage.kernel(20);
+  const auto b = stage.collective(Group::tensor, 400, Stream::tensor, {a});
+  stage.kernel(1, {b});
+  const auto result = run_flows(job, {stage});
+  for (const int rank : {0, 1}) EXPECT_EQ(end_of(result, rank, b), 30 + 400 + 3 + 10);
+  for (const int rank : {2, 3}) EXPECT_EQ(end_of(result, rank, b), 20 + 400 + 3 + 10);
+}
+
 Fault link_fault(Fault::Kind kind, Time at, Time lasts) {
   Fault fault;
   fault.kind = kind;

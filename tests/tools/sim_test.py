@@ -86,6 +86,17 @@ class FlowNetwork(CliTest):
         self.assertGreater(flow["network"]["slowest_flow_fraction"], 0.99)
         self.assertTrue(0 < flow["network"]["max_link_load"] < 1)
 
+    def test_tensor_groups_on_two_nodes_are_flows(self):
+        """All-gathers and reduce-scatters of 16 ranks: 15/16 of 2 MiB over eight cards."""
+        group = [f"--set=parallel.{key}" for key in
+                 ("tensor=16", "pipeline=1", "data=1", "sequence=true")]
+        flow, ideal = self.sim("flow", *group), self.sim("ideal", *group)
+        self.assertGreater(flow["network"]["max_link_load"], 0)
+        self.assertAlmostEqual(flow["iteration_time_s"] / ideal["iteration_time_s"], 1, delta=1e-3)
+        slow = self.sim("flow", *group, "--fault", "link_slow link=nic_out:3 factor=10")
+        self.assertGreater(slow["iteration_time_s"], 1.2 * flow["iteration_time_s"])
+        self.assertEqual(slow["network"]["slowest_flow_link"], "cable from card 3 of node 0")
+
     def test_a_narrow_fabric_slows_the_step_and_names_how_far(self):
         """A node a ToR, whose one uplink has half a card's rate: flows wait for each other."""
         narrow = [f"--set=cluster.fabric.{key}" for key in
