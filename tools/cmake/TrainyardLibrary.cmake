@@ -33,7 +33,8 @@ function(trainyard_warnings target)
   target_compile_options(
     ${target} PRIVATE -Wall -Wextra $<$<NOT:$<COMPILE_LANGUAGE:CUDA>>:-Wpedantic>)
   if(TRAINYARD_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(
+      ${target} PRIVATE $<IF:$<COMPILE_LANGUAGE:CUDA>,-Werror=all-warnings$<SEMICOLON>-Xcompiler=-Werror,-Werror>)
   endif()
   if(TRAINYARD_BATCHED)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
