@@ -45,9 +45,37 @@ double measured_ms(const Measured& measured, const CommunicationSpecs& specs,
   return measured.gradient_norm_ms >= 0 ? 0 : -1;
 }
 
+// Megatron-LM's scatter/gather (arXiv 2104.04473, section 4.1) and DeepSpeed's partitioned pipeline
+// messages: all tensor ranks hold the same activations, so each sends a part of its own.
+std::int32_t message_parts(const Job& job) {
+  return job.software.scattered_messages && !job.parallel.sequence ? job.parallel.tensor : 1;
+}
+
+// What of `instr` replicas exchange. Programs add up gradients in fp32.
+Bytes collective_bytes(const Job& job, const Instr& instr) {
+  const bool sums = instr.op == Op::all_reduce || instr.op == Op::reduce_scatter;
+  const bool gradients = instr.group == Group::data || instr.group == Group::embedding;
+  const bool halves = !job.software.fp32_gradients && job.training.precision != Precision::fp32;
+  return halves && sums && gradients ? instr.bytes / 2 : instr.bytes;
+}
+
+// The slowest stage's gathering of `bytes` that its tensor ranks received in parts.
+std::int64_t gathering_ns(const Job& job, const RankTopology& topology, const Costs& costs,
+                          Bytes bytes) {
+  if (message_parts(job) == 1) return 0;
+  std::int64_t slowest = 0;
+  for (std::int32_t stage = 0; stage < job.stages(); ++stage) {
+    Coord coord;
+    coord[Axis::pipeline] = stage;
+    const GroupShape& shape = topology.shapes()[topology.shape(Group::tensor, coord)];
+    slowest = std::max(slowest, costs.collective(Op::all_gather, shape, bytes).value);
+  }
+  return slowest;
+}
+
 }  // namespace
 
-CommunicationSpecs::CommunicationSpecs(const ProgramSet& programs)
+CommunicationSpecs::CommunicationSpecs(const Job& job, const ProgramSet& programs)
     : collectives{{Op::all_gather, Group::tensor, {}}} {
   std::map<CollectiveSpec, std::uint32_t> known;
   std::map<Bytes, std::uint32_t> known_messages;
@@ -57,12 +85,13 @@ CommunicationSpecs::CommunicationSpecs(const ProgramSet& programs)
     for (std::size_t i = 0; i < program->code.size(); ++i) {
       const Instr& instr = program->code[i];
       if (instr.op == Op::send || instr.op == Op::recv) {
-        const auto [at, is_new] = known_messages.try_emplace(
-            instr.bytes, static_cast<std::uint32_t>(known_messages.size()));
-        if (is_new) messages.push_back(instr.bytes);
+        const Bytes sent = instr.bytes / message_parts(job);
+        const auto [at, is_new] =
+            known_messages.try_emplace(sent, static_cast<std::uint32_t>(known_messages.size()));
+        if (is_new) messages.push_back(sent);
         row[i] = at->second;
       } else if (instr.op >= Op::all_gather && instr.op <= Op::broadcast) {
-        const CollectiveSpec spec{instr.op, instr.group, instr.bytes};
+        const CollectiveSpec spec{instr.op, instr.group, collective_bytes(job, instr)};
         const auto [at, is_new] =
             known.try_emplace(spec, static_cast<std::uint32_t>(collectives.size()));
         if (is_new) collectives.push_back(spec);
@@ -98,10 +127,15 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
   for (const Bytes bytes : specs.messages) {
     message_work_.push_back(
         given >= 0 ? 0 : scaled(costs.transfer_work(bytes).value, scale.pipeline_comm));
+    gathering_.push_back(
+        given >= 0 ? 0
+                   : scaled(gathering_ns(job, topology, costs, bytes * message_parts(job)),
+                            scale.pipeline_comm));
     for (const Route& route : topology.routes())
-      messages_.push_back(
-          scaled(given >= 0 ? milliseconds(given) : costs.transfer(bytes, route).value,
-                 scale.pipeline_comm));
+      messages_.push_back(gathering_.back() + scaled(given >= 0
+                                                         ? milliseconds(given)
+                                                         : costs.transfer(bytes, route).value,
+                                                     scale.pipeline_comm));
   }
 }
 

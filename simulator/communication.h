@@ -19,12 +19,13 @@ struct CollectiveSpec {
 
 inline constexpr std::uint32_t kFreeCollective = 0;  // takes no time
 
-// The distinct collectives and messages of a job's programs.
+// The distinct collectives and messages of a job's programs, with what the job's software makes
+// of their sizes.
 struct CommunicationSpecs {
-  explicit CommunicationSpecs(const ProgramSet& programs);
+  CommunicationSpecs(const Job& job, const ProgramSet& programs);
 
-  std::vector<CollectiveSpec> collectives;  // the first one is kFreeCollective
-  std::vector<Bytes> messages;
+  std::vector<CollectiveSpec> collectives;      // the first one is kFreeCollective
+  std::vector<Bytes> messages;                  // as they leave a rank
   std::vector<std::vector<std::uint32_t>> of;   // [stage][instruction]; kNone: no communication
   std::vector<std::vector<std::int64_t>> uses;  // [stage][collective]: how often in a step
 };
@@ -42,6 +43,8 @@ class CommunicationTimes {
   std::int64_t message(std::uint32_t message, std::uint32_t route) const {
     return messages_[message * routes_ + route];
   }
+  // The part of a message's time in which its receivers gather what came in parts.
+  std::int64_t gathering(std::uint32_t message) const { return gathering_[message]; }
   // What a rank works before it is ready for them.
   std::int64_t collective_work(std::uint32_t spec, std::uint32_t shape) const {
     return collective_work_[spec * shapes_ + shape];
@@ -51,6 +54,7 @@ class CommunicationTimes {
  private:
   std::size_t shapes_, routes_;
   std::vector<std::int64_t> collectives_, messages_;          // ns
+  std::vector<std::int64_t> gathering_;                       // ns
   std::vector<std::int64_t> collective_work_, message_work_;  // ns
 };
 

@@ -152,8 +152,9 @@ void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
       end = start + scene_.times.message(side.message, routes[lane]);
     } else if (end = transfer_ends_.of(island_, from.stage, at)[lane];
                end == TransferEnds::kUnknown) {
-      departures_.push_back({start + scene_.flows.overhead(routes[lane]), island_, from.stage,
-                             static_cast<std::int32_t>(lane), at});
+      const std::int64_t leaves =
+          start + scene_.flows.overhead(routes[lane]) + scene_.times.gathering(side.message);
+      departures_.push_back({leaves, island_, from.stage, static_cast<std::int32_t>(lane), at});
       ++away;
       continue;
     }

@@ -90,9 +90,11 @@ struct Schedule {
 struct Software {
   std::string attention = "flash2";  // generation of the fused attention kernel
   bool fused_norm = true, fused_residual = true, fused_activation = true;
-  bool fused_gradient_sum = true;  // a product adds its weight gradient to the sum itself
-  bool fp8_linear = false;         // products of linear layers in FP8, all else as it was
-  bool fused_casts = false;        // what precedes an FP8 product writes FP8 already
+  bool fused_gradient_sum = true;   // a product adds its weight gradient to the sum itself
+  bool fp32_gradients = true;       // false: replicas add them up in the training's precision
+  bool scattered_messages = false;  // between stages a rank sends its tensor part, gathered again
+  bool fp8_linear = false;          // products of linear layers in FP8, all else as it was
+  bool fused_casts = false;         // what precedes an FP8 product writes FP8 already
   bool cuda_graphs = false;
   double launch_blocking_us = 0;     // the GPU idles before each kernel; 0: launches run ahead
   double garbage_collection_ms = 0;  // mean host pause a step; 0 = off

@@ -96,6 +96,8 @@ std::vector<Change> job_changes() {
       {"cluster", "software.fused_residual=false", Effect::slower},
       {"cluster", "software.fused_activation=false", Effect::slower},
       {"cluster", "software.fused_gradient_sum=false", Effect::slower},
+      {"cluster", "software.fp32_gradients=false", Effect::faster},
+      {"all-reduce", "software.scattered_messages=true", Effect::faster},
       {"cluster", "software.launch_blocking_us=50", Effect::slower},
       {"fp8 ready", "software.fp8_linear=true", Effect::faster},
       {"fp8", "software.fused_casts=true", Effect::faster},

@@ -41,6 +41,32 @@ TEST(Execution, TransferStartsWhenBothSidesHaveReachedIt) {
   EXPECT_EQ(end_of(result, 1, received), 37);
 }
 
+// A quarter of 40 bytes leaves each of four tensor ranks; what came in is gathered, 40 bytes long.
+TEST(Execution, ScatteredMessageTakesItsPartAndTheGathering) {
+  Job job = hand_job(4, 2);
+  job.software.scattered_messages = true;
+  HandBuilt first(0), second(1);
+  const auto sent = first.send(1, 0, 40);
+  const auto received = second.recv(-1, 0, 40);
+  const auto result = run(job, {first, second});
+  EXPECT_EQ(end_of(result, 0, sent), 10 + 40);
+  EXPECT_EQ(end_of(result, 4, received), 10 + 40);
+  job.parallel.sequence = true;  // each rank has its own part already
+  EXPECT_EQ(run(job, {first, second}).iteration, nanoseconds(40));
+}
+
+TEST(Execution, GradientsInTheTrainingsPrecisionHalveTheirSums) {
+  Job job = hand_job(2, 1, 2);
+  job.software.fp32_gradients = false;
+  HandBuilt stage;
+  const auto sum = stage.collective(Group::data, 60, Stream::data);
+  const auto activations = stage.collective(Group::tensor, 60, Stream::tensor);
+  EXPECT_EQ(end_of(run(job, {stage}), 0, sum), 30);
+  EXPECT_EQ(end_of(run(job, {stage}), 0, activations), 60);
+  job.training.precision = Precision::fp32;
+  EXPECT_EQ(end_of(run(job, {stage}), 0, sum), 60);
+}
+
 TEST(Execution, GroupEndsWithItsLastMemberAndPeersEndWithTheirOwn) {
   HandBuilt first(0), second(1);
   const auto out = first.send(1, 1, 7);

@@ -65,6 +65,11 @@ std::vector<Row> training_rows() {
           "bias and activation in one kernel"),
       row("software.fused_gradient_sum", TRAINYARD_AT(software.fused_gradient_sum),
           "weight gradients are added to their sums inside the product"),
+      row("software.fp32_gradients", TRAINYARD_AT(software.fp32_gradients),
+          "replicas add up gradients in fp32; false: in training.precision, simulated only"),
+      row("software.scattered_messages", TRAINYARD_AT(software.scattered_messages),
+          "without parallel.sequence: between stages each tensor rank sends its part of the "
+          "activations, which the receivers gather, simulated only"),
       row("software.fp8_linear", TRAINYARD_AT(software.fp8_linear),
           "linear layers multiply in FP8, simulated only; their inputs are cast first"),
       row("software.fused_casts", TRAINYARD_AT(software.fused_casts),
