@@ -62,6 +62,21 @@ std::vector<Change> transport_changes() {
           {"outage", "network.mtu=256", Effect::slower}};
 }
 
+std::vector<Change> software_changes() {
+  return {{"cluster", "software.attention=flash1", Effect::slower},
+          {"cluster", "software.fused_norm=false", Effect::slower},
+          {"cluster", "software.fused_residual=false", Effect::slower},
+          {"cluster", "software.fused_activation=false", Effect::slower},
+          {"cluster", "software.fused_gradient_sum=false", Effect::slower},
+          {"cluster", "software.fp32_gradients=false", Effect::faster},
+          {"all-reduce", "software.scattered_messages=true", Effect::faster},
+          {"cluster", "software.launch_blocking_us=50", Effect::slower},
+          {"fp8 ready", "software.fp8_linear=true", Effect::faster},
+          {"fp8", "software.fused_casts=true", Effect::faster},
+          {"tiny", "software.cuda_graphs=true", Effect::faster},
+          {"cluster", "software.garbage_collection_ms=50", Effect::slower}};
+}
+
 std::vector<Change> job_changes() {
   return {
       {"cluster", "parallel.tensor=4", Effect::differs},
@@ -91,18 +106,6 @@ std::vector<Change> job_changes() {
       {"interleaved", "schedule.overlap=[\"data\"]", Effect::faster},
       {"cluster", "schedule.overlap=[\"data_loading\"]", Effect::faster},
       {"overlap", "schedule.tensor_chunks=16", Effect::slower},
-      {"cluster", "software.attention=flash1", Effect::slower},
-      {"cluster", "software.fused_norm=false", Effect::slower},
-      {"cluster", "software.fused_residual=false", Effect::slower},
-      {"cluster", "software.fused_activation=false", Effect::slower},
-      {"cluster", "software.fused_gradient_sum=false", Effect::slower},
-      {"cluster", "software.fp32_gradients=false", Effect::faster},
-      {"all-reduce", "software.scattered_messages=true", Effect::faster},
-      {"cluster", "software.launch_blocking_us=50", Effect::slower},
-      {"fp8 ready", "software.fp8_linear=true", Effect::faster},
-      {"fp8", "software.fused_casts=true", Effect::faster},
-      {"tiny", "software.cuda_graphs=true", Effect::faster},
-      {"cluster", "software.garbage_collection_ms=50", Effect::slower},
       {"wide", "network.model=ideal", Effect::faster},
       {"wide", "network.model=flow", Effect::differs},
       {"wide", "network.model=packet", Effect::refused},
@@ -248,8 +251,9 @@ std::vector<Change> constant_changes() {
 
 std::vector<Change> schema_changes() {
   std::vector<Change> all = model_changes();
-  for (const auto& more : {job_changes(), transport_changes(), real_run_changes(),
-                           cluster_changes(), measured_changes(), constant_changes()})
+  for (const auto& more :
+       {job_changes(), software_changes(), transport_changes(), real_run_changes(),
+        cluster_changes(), measured_changes(), constant_changes()})
     all.insert(all.end(), more.begin(), more.end());
   return all;
 }
