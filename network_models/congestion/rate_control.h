@@ -13,14 +13,20 @@ enum class Control : std::uint8_t { ideal, none, dcqcn, swift, hybrid };
 // Throws ConfigError with the valid names.
 Control control_named(std::string_view name);
 
-// Swift (Kumar et al., SIGCOMM 2020) on rates in place of windows: one packet more in a round trip
-// whose queueing is below the target, and at most once in a round trip a cut in proportion to the
-// excess. Constants of csg-htsim's model (sim/swift.cpp at 841d9e7), without scaling of the target
-// by flows and hops.
+// Swift (Kumar et al., SIGCOMM 2020), its window paced over the latest round trip: one packet more
+// in a round trip whose queueing is below the target (below a window of one packet: one more for
+// each that arrives), and at most once in a round trip a cut in proportion to the excess. A small
+// window has a higher target (scaling by flows): one whose packets meet several queues, or come
+// rarely, would be cut at each of them. Constants of csg-htsim's model (sim/swift.cpp at 841d9e7);
+// the target is of queueing alone, so it needs no scaling by hops.
 struct SwiftParameters {
-  double target_us = 20;  // of queueing
+  double target_us = 20;
   double packet_bytes = 4096;
   double beta = 0.8, most_cut = 0.5;
+  double range = 5;                         // the highest target is so many times more
+  double least_window = 0.1, window = 100;  // packets: where that is, and where nothing is added
+
+  double target_of(double window_packets) const;
 };
 
 struct ControlParameters {
@@ -61,9 +67,12 @@ class RateControl {
   bool sent(double bytes) { return !of_->delays() && card_.sent(bytes); }
 
  private:
+  void set_window(double bytes);
+
   const ControlParameters* of_;
   DcqcnCard card_;
-  double rate_;  // of Swift and hybrid
+  double rate_;                           // of Swift and hybrid: a window in each round trip
+  double window_ = 0, round_trip_s_ = 0;  // the latest one; 0: none was measured yet
   Time cut_at_{-1'000'000'000'000};
 };
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "tests/network_models/one_card_nodes.h"
@@ -89,6 +90,33 @@ TEST_F(PacketNetwork, CongestionControlFreesTheVictim) {
 }
 
 // Without pauses a full buffer drops; what is lost is sent again, until all has arrived.
+// "Flows stuck at 0.04 Gb/s": ten into one card get a tenth each of it, and the queue stays within
+// a few targets of 20 us (100 KB at 40 Gb/s): windows of some packets may have up to 120 us.
+TEST_F(PacketNetwork, SwiftStarvesNobodyInAnIncast) {
+  network.congestion_control = "swift";
+  build(11, 11);
+  std::vector<FlowId> flows;
+  for (int i = 1; i <= 10; ++i) flows.push_back(start(i, 0, 1e9));
+  double sum = 0;
+  for (const double rate : rates(flows, microseconds(20e3), microseconds(40e3))) {
+    EXPECT_NEAR(rate, 0.1, 0.025);
+    sum += rate;
+  }
+  EXPECT_GT(sum, 0.95);
+  EXPECT_LT(model->ports().queue_bytes(link("nic_in:0")), 120e-6 * k40G);
+}
+
+// 20 us and for small windows more: 5 x 20 at a tenth of a packet, nothing from 100 packets on, in
+// between a / sqrt(window) + b through both (Swift, section 3.5): 32.7 - 3.3 for one packet.
+TEST(SwiftTarget, IsHigherForSmallWindows) {
+  const SwiftParameters swift;
+  EXPECT_DOUBLE_EQ(swift.target_of(0.05), 120);
+  EXPECT_DOUBLE_EQ(swift.target_of(0.1), 120);
+  EXPECT_NEAR(swift.target_of(1), 20 + 100 * (1 - 0.1) / (std::sqrt(10) - 0.1), 1e-9);
+  EXPECT_NEAR(swift.target_of(100), 20, 1e-9);
+  EXPECT_DOUBLE_EQ(swift.target_of(1000), 20);
+}
+
 TEST_F(PacketNetwork, WithoutPausesWhatIsDroppedIsSentAgain) {
   cluster.fabric.pfc = false;
   cluster.fabric.switch_buffer = Bytes{200'000};
