@@ -66,9 +66,9 @@ void Executor::land() {
     if (!traffic_->advance(landed_)) return;
     for (const Landing& landing : landed_) {
       if (landing.crossing == kNone) {
-        islands_[static_cast<std::size_t>(landing.departure.island)]->land(landing.departure,
-                                                                           landing.at);
-        wake(landing.departure.island);
+        const std::int32_t island = landing.departure.island;
+        if (islands_[static_cast<std::size_t>(island)]->land(landing.departure, landing.at))
+          wake(island);
       } else if (!crossings_.land(landing.crossing, landing.departure.lane, landing.at)) {
         continue;
       } else if (crossings_.inside_an_island(landing.crossing)) {

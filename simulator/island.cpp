@@ -167,10 +167,11 @@ void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
     end_transfer(from, at, posting);
 }
 
-void Island::land(const Departure& departure, std::int64_t at) {
+bool Island::land(const Departure& departure, std::int64_t at) {
   if (departure.rings != nullptr) {
     transfer_ends_.of_collective(island_, departure.stage, departure.rings->sequence) = at;
-    return land_together(gangs_[static_cast<std::size_t>(departure.stage)], departure.stream, at);
+    land_together(gangs_[static_cast<std::size_t>(departure.stage)], departure.stream, at);
+    return true;
   }
   const auto lane = static_cast<std::size_t>(departure.lane);
   transfer_ends_.of(island_, departure.stage, departure.transfer)[lane] = at;
@@ -181,9 +182,10 @@ void Island::land(const Departure& departure, std::int64_t at) {
     end = std::max(end, at);
   }
   const auto left = on_the_way_.find({departure.stage, departure.transfer});
-  if (--left->second > 0) return;
+  if (--left->second > 0) return false;
   on_the_way_.erase(left);
   end_transfer(from, departure.transfer, {});
+  return true;
 }
 
 void Island::end_transfer(Gang& from, std::uint32_t at, const Side& posting) {

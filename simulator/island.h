@@ -70,8 +70,8 @@ class Island {
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
   // Flows that are ready to leave, since the last call.
   std::vector<Departure> take_departures() { return std::exchange(departures_, {}); }
-  // One of them has ended: run() goes on from there.
-  void land(const Departure& departure, std::int64_t at);
+  // One of them has ended. True if run() can go on from there: no other lane's is on the way.
+  bool land(const Departure& departure, std::int64_t at);
   std::span<const std::int64_t> ready(const Arrival& arrival) const {
     return {gangs_[static_cast<std::size_t>(arrival.stage)].ready + arrival.stream * width_,
             width_};

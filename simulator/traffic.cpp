@@ -20,19 +20,16 @@ Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
 // before that has a time in the network's past; it leaves at the present, when the last lane's
 // landed. So no lane leaves later than the last one can, and lanes meet again in the next layer's
 // tensor collective; what is lost is that early lanes' messages might have met fewer others.
-void Traffic::add(const Departure& departure) {
-  waiting_.push({std::max(departure.at, reached_), added_++, departure, departure.rings, kNone});
-}
+void Traffic::add(const Departure& departure) { add(departure, kNone); }
 
 void Traffic::add_rings(const Rings& rings, std::span<const std::int64_t> ready) {
-  for (std::size_t lane = 0; lane < ready.size(); ++lane) {
-    const Departure departure{ready[lane], rings.island, rings.stage,
-                              static_cast<std::int32_t>(lane), kNone};
-    waiting_.push({std::max(ready[lane], reached_), added_++, departure, rings.op, rings.crossing});
-  }
+  for (std::size_t lane = 0; lane < ready.size(); ++lane)
+    add({ready[lane], rings.island, rings.stage, static_cast<std::int32_t>(lane), kNone, rings.op,
+         0},
+        rings.crossing);
 }
 
-void Traffic::start(const Start& start) {
+void Traffic::add(const Departure& departure, std::uint32_t crossing) {
   auto at = static_cast<std::uint32_t>(moving_.size());
   if (free_.empty()) {
     moving_.emplace_back();
@@ -40,29 +37,32 @@ void Traffic::start(const Start& start) {
     at = free_.back();
     free_.pop_back();
   }
-  moving_[at] = {start, 0};
-  if (start.rings != nullptr) return start_rings(at);
-  const Departure& of = start.departure;
+  moving_[at] = {departure, crossing, 0};
+  waiting_.push({std::max(departure.at, reached_), added_++, at});
+}
+
+void Traffic::start(std::uint32_t moving) {
+  const Departure& of = moving_[moving].departure;
+  if (of.rings != nullptr) return start_rings(moving);
   const TransferEnd& side = scene_.program(of.stage).transfers[of.transfer];
   const Flow flow{scene_.layout.rank(of.stage, of.island, of.lane),
                   scene_.layout.rank(side.peer_stage, of.island, of.lane), side.bytes};
-  send(at, {&flow, 1});
+  send(moving, {&flow, 1});
 }
 
 void Traffic::send(std::uint32_t moving, std::span<const Flow> flows) {
-  const FlowId flow = network_->start_in_step(flows, nanoseconds(moving_[moving].start.at));
+  const FlowId flow = network_->start_in_step(flows, nanoseconds(moving_[moving].departure.at));
   moving_of_[index(flow)] = moving;
   ++moving_[moving].flows;
 }
 
 // Each card of the members' GPUs carries a ring of its own through the nodes, as NCCL's channels.
 void Traffic::start_rings(std::uint32_t moving) {
-  const Start& start = moving_[moving].start;
-  const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
+  const Departure& of = moving_[moving].departure;
+  const CollectiveSpec& spec = scene_.specs.collectives[of.rings->collective];
   const Mesh& mesh = scene_.topology.mesh();
-  const Departure& of = start.departure;
   const auto members =
-      mesh.members(start.rings->group, scene_.layout.rank(of.stage, of.island, of.lane));
+      mesh.members(of.rings->group, scene_.layout.rank(of.stage, of.island, of.lane));
   std::map<NodeId, std::vector<RankId>> by_node;
   for (const RankId rank : members) by_node[scene_.topology.placement().node(rank)].push_back(rank);
   std::vector<const std::vector<RankId>*> nodes;
@@ -111,8 +111,8 @@ bool Traffic::advance(std::vector<Landing>& landed) {
     }
     if (waiting_.empty()) return false;
     for (; !waiting_.empty() && waiting_.top().at <= next; waiting_.pop()) {
-      Start leaving = waiting_.top();
-      leaving.at = next;
+      const std::uint32_t leaving = waiting_.top().moving;
+      moving_[leaving].departure.at = next;
       start(leaving);
     }
   }
@@ -121,15 +121,13 @@ bool Traffic::advance(std::vector<Landing>& landed) {
 
 // A ring's steps and protocol take their time beside its bytes'.
 Landing Traffic::landing(const Moving& moving, std::int64_t at) const {
-  const Start& start = moving.start;
-  if (start.rings == nullptr) return {start.departure, kNone, at};
-  const CollectiveSpec& spec = scene_.specs.collectives[start.rings->collective];
-  const Departure& of = start.departure;
+  const Departure& of = moving.departure;
+  if (of.rings == nullptr) return {of, kNone, at};
+  const CollectiveSpec& spec = scene_.specs.collectives[of.rings->collective];
   const Coord coord = scene_.layout.coord(of.stage, of.island, of.lane);
-  const GroupShape& shape =
-      scene_.topology.shapes()[scene_.topology.shape(start.rings->group, coord)];
-  const Time time = costs_.ring(spec.op, shape, spec.bytes, nanoseconds(at - start.at));
-  return {start.departure, start.crossing, std::max(at, start.at + time.value)};
+  const GroupShape& shape = scene_.topology.shapes()[scene_.topology.shape(of.rings->group, coord)];
+  const Time time = costs_.ring(spec.op, shape, spec.bytes, nanoseconds(at - of.at));
+  return {of, moving.crossing, std::max(at, of.at + time.value)};
 }
 
 }  // namespace trainyard

@@ -47,19 +47,19 @@ class Traffic {
   std::optional<NetworkFailure> failure() const { return network_->failure(); }
 
  private:
-  struct Start {
-    std::int64_t at = 0, order = 0;
-    Departure departure;
-    const SharedOp* rings = nullptr;  // null: a message
-    std::uint32_t crossing = kNone;
-    bool operator>(const Start& o) const { return at != o.at ? at > o.at : order > o.order; }
-  };
   struct Moving {
-    Start start;
+    Departure departure;
+    std::uint32_t crossing = kNone;
     std::int32_t flows = 0;  // still to end
   };
+  struct Start {
+    std::int64_t at = 0, order = 0;
+    std::uint32_t moving = 0;
+    bool operator>(const Start& o) const { return at != o.at ? at > o.at : order > o.order; }
+  };
 
-  void start(const Start& start);
+  void add(const Departure& departure, std::uint32_t crossing);
+  void start(std::uint32_t moving);
   void start_rings(std::uint32_t moving);
   void send(std::uint32_t moving, std::span<const Flow> flows);
   Landing landing(const Moving& moving, std::int64_t at) const;
@@ -69,7 +69,7 @@ class Traffic {
   NodeProfile node_;
   std::unique_ptr<NetworkModel> network_;
   std::priority_queue<Start, std::vector<Start>, std::greater<>> waiting_;
-  std::vector<Moving> moving_;
+  std::vector<Moving> moving_;  // and waiting
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::int64_t, std::uint32_t> moving_of_;  // by flow
   std::vector<FlowEnd> ended_;

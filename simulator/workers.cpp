@@ -19,6 +19,7 @@ Workers::~Workers() {
 
 // A thread that wakes when all iterations are taken is not waited for.
 void Workers::each(std::size_t count, const std::function<void(std::size_t)>& body) {
+  if (count == 1) return body(0);  // nobody need wake for that
   {
     const std::scoped_lock lock(mutex_);
     count_ = count;

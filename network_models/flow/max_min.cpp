@@ -91,7 +91,7 @@ void MaxMin::remove(std::int32_t id) {
   free_.push_back(id);
 }
 
-void MaxMin::take_out(std::vector<Member>& members, std::int32_t place) {
+void MaxMin::take_out(MemberList& members, std::int32_t place) {
   const Member last = members.back();
   members[place] = last;
   flows_[last.flow].hops[last.hop].place = place;

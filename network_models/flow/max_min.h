@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "network_models/flow/member_list.h"
+
 namespace trainyard {
 
 // Weighted max-min fair rates: no flow can be faster without slowing one that is no faster. A flow
@@ -88,14 +90,12 @@ class MaxMin {
 
     std::int32_t own_bottleneck() const { return limit <= narrow ? -1 : narrow_link; }
   };
-  struct Member {
-    std::int32_t flow, hop;
-  };
+  using Member = MemberList::Member;
   struct alignas(64) Link {  // a cache line
     double capacity = 0;
     double most = 0, crowds = 0;  // what its flows may send: its own and those of crowds elsewhere
     double load = 0;              // while it is tight
-    std::vector<Member> members;  // without those in its bundle
+    MemberList members;           // without those in its bundle
     std::int32_t bound = 0;       // flows it is the bottleneck of
     bool tight = false;
   };
@@ -111,7 +111,7 @@ class MaxMin {
 
   struct Bundle {
     std::int32_t flow = -1;  // a member of its link, of all their weight
-    std::vector<Member> members;
+    MemberList members;
   };
   // The flows of a crowd that cross another link: what they may send, each for itself.
   struct Part {
@@ -140,7 +140,7 @@ class MaxMin {
   void count(Flow& flow);
   void tighten_or_loosen(std::int32_t link);
   void add_up(Link& link);
-  void take_out(std::vector<Member>& members, std::int32_t place);
+  void take_out(MemberList& members, std::int32_t place);
   static void leave_tight(Flow& flow, std::int32_t hop);
 
   // In max_min_bundles.cpp.

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <iterator>
+#include <vector>
 
 #include "network_models/flow/max_min.h"
 
@@ -51,7 +51,7 @@ void MaxMin::find_crowd(std::int32_t id) {
   if (best == nullptr) return;
   const std::int32_t link = best->link;
   if (!crowds_.contains(link)) {
-    const std::vector<Member> members = links_[link].members;
+    const std::vector<Member> members(links_[link].members.begin(), links_[link].members.end());
     for (const Member& member : members)
       if (may_crowd(flows_[member.flow], flows_[member.flow].hops[member.hop]))
         join_crowd(member.flow, link);
