@@ -5,12 +5,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = sys.argv[1]
 sys.path.insert(0, str(ROOT / "tools/device_check"))
 import checks
+from machine import OutOfTime
 
 
 def check(out, *arguments):
@@ -47,6 +49,51 @@ class Losses(unittest.TestCase):
         self.assertFalse(self.passed(MadeUpRuns(1, 1 + 2**-52)))
 
 
+class MadeUpSanitizer:
+    """A machine on which the sanitizer's runs end with these codes; after them the time is over."""
+
+    on_host, kernels_check, program = None, Path("kernels"), Path("trainyard")
+
+    def __init__(self, *codes):
+        self.codes, self.environments = list(codes), []
+
+    def run(self, *command, allowed, environment):
+        self.environments.append(environment)
+        if not self.codes:
+            raise OutOfTime
+        return subprocess.CompletedProcess(command, self.codes.pop(0), "what it found", "")
+
+    def losses(self, precision, **more):
+        return "job.toml"
+
+
+class Sanitizer(unittest.TestCase):
+    def part(self, *codes):
+        with unittest.mock.patch.object(checks, "SANITIZERS", (sys.executable,)):
+            self.machine = MadeUpSanitizer(*codes)
+            return checks.sanitizer(self.machine, self.machine)
+
+    def test_what_a_tool_finds_is_told(self):
+        self.assertTrue(self.part(0, 0, 0)["passed"])
+        part = self.part(0, 99, 0)
+        self.assertFalse(part["passed"])
+        self.assertEqual([row["output"] for row in part["runs"]], ["", "what it found", ""])
+
+    def test_a_training_is_one_process(self):  # or the sanitizer would watch its launcher
+        self.part(0, 0, 0)
+        self.assertEqual(self.machine.environments[2]["WORLD_SIZE"], "1")
+
+    def test_what_ran_before_the_time_was_over_is_kept(self):
+        part = self.part(0)
+        self.assertEqual((part["passed"], len(part["runs"])), (False, 1))
+        self.assertIn("racecheck on kernels", part["skipped"])
+
+    def test_a_missing_tool_is_told_with_its_packages(self):
+        with unittest.mock.patch.object(checks, "SANITIZERS", ("not-a-tool",)):
+            part = checks.sanitizer(MadeUpSanitizer(), None)
+        self.assertIn("cuda-sanitizer-13-0", part["skipped"])
+
+
 class DeviceCheck(unittest.TestCase):
     def setUp(self):
         self.out = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -69,6 +116,7 @@ class DeviceCheck(unittest.TestCase):
         # Storing activations in 16 bits must show.
         self.assertGreater(losses["bf16"]["difference"], losses["fp32"]["difference"])
         self.assertGreater(parts["step"]["rows"][0]["tokens_per_s"], 0)
+        self.assertGreaterEqual(parts["step"]["gap_us"], 0)
         called = {(call["op"], call["ranks"]) for call in parts["calibration"]["collectives"]}
         self.assertLessEqual({("all_reduce", 2), ("all_gather", 2), ("send", 2)}, called)
         self.assertGreater(parts["prediction"]["step_s"], 0)

@@ -8,12 +8,16 @@ import shutil
 import statistics
 
 from jobs import CPU_STEPS
-from machine import ROOT, Failed
+from machine import OutOfTime
 
 # Relative differences of losses from the CPU's. fp32: sums of up to 50,304 terms in another order,
 # sqrt(50304) 2^-24 = 1.3e-5 each, over several layers and steps. 16 bits: a unit in the last place
 # (2^-8, 2^-11) of the activations, of which a loss averages many.
 BOUNDS = {"fp32": 1e-4, "bf16": 1e-2, "fp16": 2e-3}
+SANITIZERS = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer",
+              "/usr/local/cuda/compute-sanitizer/compute-sanitizer")
+# A launcher's word for the only rank: it starts no process that the sanitizer would have to follow.
+ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 WARM_UP = 3  # steps that are not timed: libraries load, graphs are captured
 
 
@@ -78,9 +82,10 @@ def sanitizer(machine, jobs):
     """compute-sanitizer on small kernels, and its memory check on a small training."""
     if machine.on_host:
         return {"skipped": "the host CUDA watches memory and barriers itself"}
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    if not os.access(tool, os.X_OK):
-        return {"skipped": "compute-sanitizer is not installed"}
+    tool = next((t for t in map(shutil.which, SANITIZERS) if t), None)
+    if tool is None:
+        return {"skipped": "compute-sanitizer is not installed (apt: cuda-sanitizer-13-0, pip: "
+                           "nvidia-cuda-sanitizer-api)"}
     tiny = ["train", jobs.losses("bf16", **{"training.steps": 2}), "--backend", "cuda",
             "--set", "model.layers=1", "--set", "model.vocab=512", "--set", "model.hidden=128",
             "--set", "model.heads=2"]
@@ -88,26 +93,40 @@ def sanitizer(machine, jobs):
     rows = []
     for name, command in (("memcheck", kernel_check), ("racecheck", kernel_check),
                           ("memcheck", [machine.program, *tiny])):
-        done = machine.run(tool, "--tool", name, "--error-exitcode", "99", *command,
-                           allowed=(0, 99))
-        rows.append({"tool": name, "program": command[0].name, "passed": done.returncode == 0,
+        program = command[0].name
+        try:
+            done = machine.run(tool, "--tool", name, "--error-exitcode", "99", *command,
+                               allowed=(0, 99), environment=ONE_RANK)
+        except OutOfTime:
+            return {"passed": False, "runs": rows,
+                    "skipped": f"the time was over in {name} on {program}"}
+        rows.append({"tool": name, "program": program, "passed": done.returncode == 0,
                      "output": done.stdout[-1500:] if done.returncode else ""})
     return {"passed": all(row["passed"] for row in rows), "runs": rows}
 
 
 def step(machine, jobs):
     """Tokens a second and MFU of a step, with and without CUDA graphs; a trace of one step."""
-    rows = []
+    rows, trace = [], machine.out / "step.trace.json"
     for graphs in (False, True):
         report = machine.trainyard("train", jobs.speed(), "--backend", "cuda", "--set",
-                                   f"run.cuda_graphs={str(graphs).lower()}", "--trace",
-                                   machine.out / f"step{int(graphs)}.trace.json")
+                                   f"run.cuda_graphs={str(graphs).lower()}",
+                                   *([] if graphs else ["--trace", trace]))
         seconds = statistics.median(series(report, "time_s")[WARM_UP:])
         rate = report["steps"][-1]["tokens"] / seconds
         peak = machine.peak("peak_bf16_tflops")
         rows.append({"cuda_graphs": graphs, "step_s": seconds, "tokens_per_s": rate,
                      "mfu": rate * report["model_flops_per_token"] / (peak * 1e12) if peak else None})
-    return {"passed": True, "rows": rows}
+    return {"passed": True, "rows": rows, "gap_us": gap_us(json.loads(trace.read_text()))}
+
+
+def gap_us(trace):
+    """Median time between instructions of the compute stream; it includes a timed step's events."""
+    events = trace["traceEvents"]
+    threads = {e["args"]["name"]: e["tid"] for e in events if e["name"] == "thread_name"}
+    spans = sorted((e["ts"], e["ts"] + e["dur"]) for e in events
+                   if e["ph"] == "X" and e["tid"] == threads["compute"])
+    return statistics.median(max(0, after[0] - before[1]) for before, after in zip(spans, spans[1:]))
 
 
 def calibration(machine, _):
@@ -134,7 +153,7 @@ def bandwidths(call):
 
 def prediction(machine, jobs):
     """The timed job, simulated with the new profile, beside what was measured."""
-    measured, simulated = machine.out / "step0.trace.json", machine.out / "simulated.trace.json"
+    measured, simulated = machine.out / "step.trace.json", machine.out / "simulated.trace.json"
     report = machine.trainyard("sim", jobs.speed(), "--set",
                                f"cluster.profile={machine.out / 'profile.toml'}", "--trace", simulated)
     both = machine.trainyard("compare", measured, simulated)

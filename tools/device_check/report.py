@@ -71,6 +71,7 @@ def step_lines(part):
         mfu = "n/a" if row["mfu"] is None else f"{100 * row['mfu']:.1f} %"
         yield (f"  {'with' if row['cuda_graphs'] else 'without'} CUDA graphs: {row['step_s'] * 1e3:.2f} "
                f"ms, {row['tokens_per_s']:.0f} tokens/s, MFU {mfu}")
+    yield f"  between instructions of a traced step: {part['gap_us']:.2f} us (median, events included)"
 
 
 def call_lines(part):
