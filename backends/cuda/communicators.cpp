@@ -88,12 +88,18 @@ void Communicators::abort() {
   forget();
 }
 
-// An orderly end needs the peers; whoever does not get it in time leaves without.
+// An orderly end needs the peers; whoever does not get it in time leaves without. All begin to end
+// before one is waited for: neighbours have theirs in other orders.
 void Communicators::close() {
   const bool broken = world_ != nullptr && !problem().empty();
+  std::vector<ncclResult_t> states;
   each([&](ncclComm_t comm) {
-    ncclResult_t state = broken ? ncclSystemError : ncclCommFinalize(comm);
-    for (Patience patience(timeout_); state == ncclInProgress && !patience.ended(); patience.rest())
+    states.push_back(broken ? ncclSystemError : ncclCommFinalize(comm));
+  });
+  Patience patience(timeout_);
+  each([&, next = states.begin()](ncclComm_t comm) mutable {
+    ncclResult_t state = *next++;
+    for (; state == ncclInProgress && !patience.ended(); patience.rest())
       if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) state = ncclSystemError;
     if (state == ncclSuccess)
       ncclCommDestroy(comm);
@@ -134,8 +140,13 @@ ncclComm_t Communicators::split(int color, int key, const std::string& name) {
   const std::string call = fmt::format("connecting the {} by NCCL", name);
   // The new communicator is there before it is ready; the old one is ready once all have split.
   const ncclResult_t result = ncclCommSplit(world_, color, key, &comm, &config);
-  complete(result, world_, call.c_str());
-  if (comm != nullptr) complete(ncclInProgress, comm, call.c_str());
+  try {
+    complete(result, world_, call.c_str());
+    if (comm != nullptr) complete(ncclInProgress, comm, call.c_str());
+  } catch (...) {
+    if (comm != nullptr) ncclCommAbort(comm);
+    throw;
+  }
   return comm;
 }
 

@@ -91,9 +91,12 @@ void CudaDevice::begin(const Program& program, const StepInputs& inputs) {
   fenced_.fill(false);
   contexts_.begin(program, inputs);
   recorder_.begin(program, inputs.step);
-  started_ = now();
   guard([&] {
     now_ = &load(program);
+    if (inputs.traced) times_.emplace(program.code.size());
+  });
+  started_ = now();
+  guard([&] {
     exchange_.use(identity_, program, now_->memory);
     exchange_.stage(inputs, step_scalars(contexts_.scalars()));
     start_step();
@@ -108,7 +111,7 @@ void CudaDevice::start_step() {
   if (replays_) return;
   if (setting_.graphs && !first && !inputs_.traced) graphs_.begin_capture(streams_.origin());
   exchange_.enqueue_inputs(streams_.origin());
-  if (inputs_.traced) times_.emplace(streams_.origin(), started_);
+  if (times_) times_->begin(streams_.origin(), started_);
   streams_.fork();
 }
 

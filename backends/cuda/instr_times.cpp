@@ -2,23 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "backends/cuda/kernels/cuda_error.h"
+#include "core/error.h"
 
 namespace trainyard {
 
-InstrTimes::InstrTimes(cudaStream_t origin, Time started)
-    : base_(GpuEvent::Use::time), started_(started) {
+InstrTimes::InstrTimes(std::size_t instructions)
+    : base_(GpuEvent::Use::time), spans_(instructions) {}
+
+void InstrTimes::begin(cudaStream_t origin, Time started) {
+  started_ = started;
   require(cudaEventRecord(base_.get(), origin), "cudaEventRecord");
 }
 
 void InstrTimes::start(cudaStream_t stream) {
-  spans_.push_back({0, 0, GpuEvent(GpuEvent::Use::time), GpuEvent(GpuEvent::Use::time)});
-  require(cudaEventRecord(spans_.back().start.get(), stream), "cudaEventRecord");
+  check(used_ < spans_.size(), "a step of more than {} instructions", spans_.size());
+  require(cudaEventRecord(spans_[used_++].start.get(), stream), "cudaEventRecord");
 }
 
 void InstrTimes::end(cudaStream_t stream, std::uint32_t first, std::uint32_t count) {
-  Span& span = spans_.back();
+  Span& span = spans_[used_ - 1];
   span.first = first;
   span.count = count;
   require(cudaEventRecord(span.end.get(), stream), "cudaEventRecord");
@@ -32,7 +37,7 @@ Time InstrTimes::time_of(const GpuEvent& event) const {
 
 std::vector<TraceEvent> InstrTimes::read(RankId rank) const {
   std::vector<TraceEvent> events;
-  for (const Span& span : spans_) {
+  for (const Span& span : std::span(spans_).first(used_)) {
     const Time start = time_of(span.start), end = time_of(span.end);
     for (std::uint32_t i = span.first; i < span.first + span.count; ++i)
       events.push_back({rank, i, start, end});
