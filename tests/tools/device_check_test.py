@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = sys.argv[1]
 sys.path.insert(0, str(ROOT / "tools/device_check"))
 import checks
-from machine import OutOfTime
+from machine import Failed, OutOfTime
 
 
 def check(out, *arguments):
@@ -47,6 +47,18 @@ class Losses(unittest.TestCase):
 
     def test_graphs_that_change_a_bit_do_not_pass(self):
         self.assertFalse(self.passed(MadeUpRuns(1, 1 + 2**-52)))
+
+
+class Kernels(unittest.TestCase):
+    # "kernels: FileNotFoundError": the program had said that the driver was too old.
+    def test_what_kept_the_kernels_from_running_is_told(self):
+        with tempfile.TemporaryDirectory() as out:
+            (Path(out) / "kernels.json").write_text('{"kernels": []}')  # of a check before this one
+            machine = unittest.mock.Mock(out=Path(out), on_host=None)
+            machine.peak.return_value = None
+            machine.run.return_value = subprocess.CompletedProcess((), 1, "", "no driver\n")
+            with self.assertRaisesRegex(Failed, "no driver"):
+                checks.kernels(machine, None)
 
 
 class MadeUpSanitizer:
