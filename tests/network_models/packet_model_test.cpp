@@ -89,7 +89,29 @@ TEST_F(PacketNetwork, CongestionControlFreesTheVictim) {
   EXPECT_GT(settled[0] + settled[2] + settled[3] + settled[4], 0.95);
 }
 
-// Without pauses a full buffer drops; what is lost is sent again, until all has arrived.
+// DCQCN beside PFC in the authors' ns-3 (artefact sc20anonymous/DCQCN-validation): two flows share
+// an uplink, one goes to a port that 15 hosts of the other switch send 4-KB messages to for 1 ms.
+// The other flow, which has nothing to do with it, is cut to 9 Gb/s at first by pauses, and the
+// uplink is not full again for 16 ms. The artefact does not tell its buffers: 2 MB, which pause, do
+// it here; of 32 MB the uplink's part is never full, and the flow goes on.
+TEST_F(PacketNetwork, ABurstElsewhereCutsAnInnocentFlowWherePausesReachIt) {
+  const auto after_burst = [this](std::int64_t buffer) {
+    cluster.fabric.switch_buffer = Bytes{buffer};
+    build(34, 17);
+    const std::vector<FlowId> flows{start(0, 33, 1e9), start(1, 17, 1e9)};
+    for (int message = 0; message < 1220; ++message)  // 4,096 bytes at 40 Gb/s, for 1 ms
+      for (int host = 18; host < 33; ++host)
+        start(host, 17, 4096, microseconds(3000 + 0.8192 * message));
+    const std::vector<double> cut = rates(flows, microseconds(4e3), microseconds(5e3));
+    const std::vector<double> later = rates(flows, microseconds(18e3), microseconds(19e3));
+    return std::pair(cut[0], later[0] + later[1]);
+  };
+  const auto [cut, later] = after_burst(2'000'000);
+  EXPECT_LT(cut, 9. / 40);
+  EXPECT_LT(later, 0.9);
+  EXPECT_GT(after_burst(32'000'000).first, 0.4);
+}
+
 // "Flows stuck at 0.04 Gb/s": ten into one card get a tenth each of it, and the queue stays within
 // a few targets of 20 us (100 KB at 40 Gb/s): windows of some packets may have up to 120 us.
 TEST_F(PacketNetwork, SwiftStarvesNobodyInAnIncast) {
@@ -117,6 +139,7 @@ TEST(SwiftTarget, IsHigherForSmallWindows) {
   EXPECT_DOUBLE_EQ(swift.target_of(1000), 20);
 }
 
+// Without pauses a full buffer drops; what is lost is sent again, until all has arrived.
 TEST_F(PacketNetwork, WithoutPausesWhatIsDroppedIsSentAgain) {
   cluster.fabric.pfc = false;
   cluster.fabric.switch_buffer = Bytes{200'000};
