@@ -10,11 +10,11 @@ namespace trainyard {
 void Dynamics::share_by_ports(std::int32_t link, Queue& queue) {
   std::map<std::int32_t, double> ports;  // what each brings
   std::vector<std::int32_t> port_of, before;
-  for (const Member& member : members_) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
     before.clear();
-    upstream_(member.flow, link, before);
+    upstream_(members_[i].flow, link, before);
     port_of.push_back(before.empty() ? -1 : before.back());
-    ports[port_of.back()] += member.weight * arriving(member.flow, link);
+    ports[port_of.back()] += queue.coming[i].bytes;
   }
   std::vector<std::pair<double, std::int32_t>> by_need;
   for (const auto& [port, sent] : ports) {
@@ -22,19 +22,23 @@ void Dynamics::share_by_ports(std::int32_t link, Queue& queue) {
     by_need.emplace_back(most, port);
   }
   std::ranges::sort(by_need);
-  double left = rates_.capacity(link);
+  double left = queue.leaving;
   for (std::size_t i = 0; i < by_need.size(); ++i) {
     const double part = std::min(by_need[i].first, left / static_cast<double>(by_need.size() - i));
     left -= part;
     double& sent = ports[by_need[i].second];
-    sent = part / sent;  // from here on: the part that goes through
+    sent = sent > 0 ? part / sent : 1;  // from here on: the part that goes through
   }
   queue.pausing = true;
+  queue.arriving = 0;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    const std::int32_t flow = members_[i].flow;
-    queue.caps[flow] = arriving(flow, link) * ports[port_of[i]];
+    Layers::Part& coming = queue.coming[i];
+    coming.bytes *= ports[port_of[i]];
+    queue.arriving += coming.bytes;
+    if (coming.bytes > 0) queue.caps[coming.flow] = coming.bytes / members_[i].weight;
   }
   hold_victims(link, queue);
+  for (const Member& member : members_) look_at_others(*machines_[member.flow], link);
 }
 
 // Flows that wait behind those of a full queue: they share a link before it with one of them, or
@@ -47,7 +51,8 @@ void Dynamics::hold_victims(std::int32_t link, Queue& queue) {
   const auto sends = [this](std::int32_t flow) { return machines_[flow]->control.rate(); };
   std::vector<Waiting> waiting;
   for (const Member& member : members_)
-    waiting.push_back({member.flow, link, queue.caps[member.flow] / sends(member.flow)});
+    if (const auto cap = queue.caps.find(member.flow); cap != queue.caps.end())
+      waiting.push_back({member.flow, link, cap->second / sends(member.flow)});
   std::ranges::stable_sort(waiting, {}, &Waiting::pace);
   std::vector<std::int32_t> links;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
@@ -58,7 +63,8 @@ void Dynamics::hold_victims(std::int32_t link, Queue& queue) {
       if (fabric_.place(LinkId{shared}).kind < LinkKind::nic_out) continue;
       rates_.each_use_of(shared, [&](std::int32_t flow, double) {
         if (!follows(flow) || queue.caps.contains(flow)) return;
-        hold(flow, link);
+        if (held(flow, link) != nullptr) return;  // brings nothing now
+        hold({flow, 0}, link);
         queue.caps[flow] = sends(flow) * behind.pace;
         waiting.push_back({flow, shared, behind.pace});
         set_limit(flow);
@@ -73,10 +79,11 @@ void Dynamics::resume(std::int32_t link, Queue& queue) {
   for (const auto& [flow, cap] : queue.caps) victims.push_back(flow);
   std::ranges::sort(victims);  // results do not hang on the order of a hash table
   queue.caps.clear();
-  for (const Member& member : members_) std::erase(victims, member.flow);
-  for (const std::int32_t victim : victims) {
-    let_go(victim, link);
-    set_limit(victim);
+  for (const std::int32_t flow : victims) {
+    look_at_others(*machines_[flow], link);
+    if (held(flow, link)->weight > 0) continue;
+    let_go(flow, link);
+    set_limit(flow);
   }
 }
 

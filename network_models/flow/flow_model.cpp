@@ -47,8 +47,8 @@ FlowModel::FlowModel(const Cluster& cluster, const Network& network, const Place
   if (control.control == Control::ideal) return;
   dynamics_ =
       std::make_unique<Dynamics>(fabric_, rates_, control, switch_buffers(cluster, control), seed);
-  dynamics_->set_upstream(
-      [this](std::int32_t flow, std::int32_t link, auto& out) { upstream(flow, link, out); });
+  dynamics_->set_flows(std::bind_front(&FlowModel::upstream, this),
+                       std::bind_front(&FlowModel::left, this));
 }
 
 FlowId FlowModel::start_in_step(std::span<const Flow> flows, Time now) {

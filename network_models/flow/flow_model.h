@@ -93,6 +93,7 @@ class FlowModel : public NetworkModel {
   Path path(const Flow& flow, std::uint32_t number) const;
   Time next() const;
   bool react();
+  double left(std::int32_t flow) const;
   void upstream(std::int32_t flow, std::int32_t link, std::vector<std::int32_t>& out) const;
   bool find_paths(Transfer& transfer);
   void take_off(std::int32_t slot);

@@ -25,6 +25,12 @@ void FlowModel::upstream(std::int32_t flow, std::int32_t link,
     }
 }
 
+// Bytes of a queue pair that have not arrived now.
+double FlowModel::left(std::int32_t flow) const {
+  const Transfer& transfer = transfers_[slot_of_flow_[flow]];
+  return std::max(0.0, transfer.left - transfer.rate * to_seconds(now_ - transfer.since));
+}
+
 Path FlowModel::path(const Flow& flow, std::uint32_t number) const {
   return router_.path({static_cast<std::int32_t>(placement_.slot(flow.source)),
                        static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash, number});

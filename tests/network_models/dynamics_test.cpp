@@ -58,7 +58,7 @@ TEST_F(FlowDynamics, PausesAloneMakeAVictimOfTheFlowBehind) {
   EXPECT_GT(rate(flows[1]), 0.45);  // nobody is paused yet
   go_to(microseconds(5e3));
   EXPECT_TRUE(model->dynamics()->paused(static_cast<std::int32_t>(model->link("nic_in:6"))));
-  for (const FlowId flow : flows) EXPECT_NEAR(rate(flow), 0.25, 0.01);
+  for (const FlowId flow : flows) EXPECT_NEAR(rate(flow), 0.25, 0.01) << index(flow);
 }
 
 // A delay target keeps the queue near 20 us of the port's rate and the port busy.
