@@ -31,6 +31,9 @@ constexpr std::int64_t kLeastSplitDepth = 256;  // a split keeps at least this m
 constexpr double kSplitBytes = 8;               // write and read of an fp32 partial sum
 // sgemm of 512 and more reaches 15.8 of A100's 19.5 TFLOPS (NeuSight, median of 105).
 constexpr double kCudaCoreFraction = 0.81;
+// A vocabulary off its kernels' boundary tripled the output layer's time (Netflix, "Scaling LLM
+// Post-Training", 2026): odd rows begin anywhere and are loaded an element at a time.
+constexpr double kOddFactor = 3;
 constexpr double kSplitBandwidth = 2.5;  // of HBM: partial sums stay in L2
 // Tokens at which weight_grad_factor was measured (SimuMax).
 constexpr double kWeightGradTokens = 4096;
@@ -77,8 +80,11 @@ double kind_factor(const KernelSpec& kernel, const GpuProfile::Gemm& fit) {
   const double factor = kernel.kind == KernelKind::gemm_input_grad ? fit.input_grad_factor : 1;
   // Rows in memory must be aligned: of X[m,k], W and Y[m,n]; of X[k,m] for a weight gradient.
   const std::int64_t inner = kernel.shape[weight_grad ? 0 : 2];
-  const bool aligned = inner % fit.alignment == 0 && kernel.shape[1] % fit.alignment == 0;
-  return aligned ? factor : factor * fit.misaligned_factor;
+  const auto off = [&](std::int64_t elements) {
+    return inner % elements != 0 || kernel.shape[1] % elements != 0;
+  };
+  if (!off(fit.alignment)) return factor;
+  return factor * (off(2) ? std::max(kOddFactor, fit.misaligned_factor) : fit.misaligned_factor);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ import sys
 OTHERS = {
     "Korthikanti Table 5": "Calculon 3.7 (8 points, largest 8.9)",
     "vTrain multi-node": "vTrain 14.7 (116 runs), Calculon 15.3 (109)",
+    "vTrain single-node": "vTrain 8.4 (1,440 runs)",
     "SimuMax B200": "SimuMax at most 13.5 (43 cases)",
 }
 

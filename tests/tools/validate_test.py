@@ -97,7 +97,7 @@ class Validate(CliTest):
         for row, line, milliseconds in zip(got["rows"], (2, 3), (219.732754, 169.787258)):
             self.assertEqual((row["id"], row["quantity"]), (f"line {line}", "iteration_time_s"))
             self.assertAlmostEqual(row["published"], milliseconds / 1e3, 9)
-            self.assertLess(abs(row["error"]), 0.08)
+            self.assertLess(abs(row["error"]), 0.2)  # nine in ten of the table's 1,440 rows are
         self.assertEqual(got["families"][0]["name"], "vTrain single-node")
         broken = self.table(VTRAIN.replace(",1024,16,", ",1024.5,16,"))
         self.assertIn("table.csv:2: hidden size = '1024.5'", self.refused("validate", "--runs", broken))
