@@ -8,12 +8,6 @@
 #include "core/error.h"
 
 namespace trainyard {
-namespace {
-
-constexpr double kAlike = 1e-6;
-constexpr double kEmpty = 1;  // byte
-
-}  // namespace
 
 Dynamics::Dynamics(const Fabric& fabric, MaxMin& rates, const ControlParameters& control,
                    const SwitchBuffers& buffers, std::uint64_t seed)

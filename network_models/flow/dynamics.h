@@ -60,7 +60,9 @@ class Dynamics {
   // Rates that change by less than this part of line rate, and of themselves, are left as they are.
   static constexpr double kFine = 1.0 / 256, kCoarse = 0.05;
 
-  static constexpr double kThinUs = 4;  // what leaves a queue is looked at no more often
+  static constexpr double kAlike = 1e-6;  // rates that differ by less are the same
+  static constexpr double kEmpty = 1;     // byte: what is no more is nothing
+  static constexpr double kThinUs = 4;    // what leaves a queue is looked at no more often
 
   // A flow at a queue. Rates are of one queue pair, bytes of the `weight` that cross the link.
   struct Held {

@@ -5,12 +5,6 @@
 #include "network_models/flow/dynamics.h"
 
 namespace trainyard {
-namespace {
-
-constexpr double kOver = 1 + 1e-6;
-constexpr double kNothing = 1;  // byte
-
-}  // namespace
 
 void Dynamics::hold(const Member& member, std::int32_t link) {
   Machine& machine = *machines_[member.flow];
@@ -73,7 +67,7 @@ double Dynamics::queued(const Machine& machine) const {
 // Whether the card has sent all: what has not arrived is in queues.
 void Dynamics::count_sent(std::int32_t flow) {
   Machine& machine = *machines_[flow];
-  if (left_(flow) - queued(machine) <= kNothing) machine.all_sent = true;
+  if (left_(flow) - queued(machine) <= kEmpty) machine.all_sent = true;
 }
 
 // What its card sends of a flow, whose queue pairs take turns with others of the card.
@@ -165,7 +159,7 @@ void Dynamics::come(std::int32_t link, Queue& queue) {
 void Dynamics::leave(std::int32_t link, Queue& queue) {
   const double capacity = rates_.capacity(link);
   for (Member& member : members_) member.left = std::exchange(held(member.flow, link)->leaves, 0);
-  const bool waits = queue.layers.bytes() > kNothing;
+  const bool waits = queue.layers.bytes() > kEmpty;
   const std::span<const Layers::Part> front = waits ? queue.layers.front() : queue.coming;
   const double all = waits ? queue.layers.front_bytes() : queue.arriving;
   double pace = 1;
@@ -198,7 +192,7 @@ bool Dynamics::open_before_queues(std::int32_t flow) {
     rates_.each_use_of(use.link, [&](std::int32_t other, double weight) {
       if (follows(other)) comes += weight * reaching(other, use.link);
     });
-    if (comes > rates_.capacity(use.link) * kOver) full.push_back(use.link);
+    if (comes > rates_.capacity(use.link) * (1 + kAlike)) full.push_back(use.link);
   });
   for (const std::int32_t link : full) open(link);
   return !full.empty();
