@@ -16,7 +16,7 @@ namespace {
 struct DcqcnOptions {
   Inputs inputs;
   std::string parameters = "paper", csv, svg;
-  std::string model = "fluid", scenario = "incast", control = "dcqcn";
+  std::string marks = "published", model = "fluid", scenario = "incast", control = "dcqcn";
   int flows = 10;
   double gbps = 40, delay_us = 4, last_ms = 100, join_ms = 0, leave_ms = 0;
 };
@@ -55,7 +55,8 @@ class Spreader {
 Outcome run(const DcqcnOptions& options) {
   const Bandwidth port{options.gbps * 1e9 / 8};
   const DcqcnParameters parameters = dcqcn_parameters(options.parameters, port);
-  DcqcnFluid fluid(parameters, port, microseconds(options.delay_us));
+  DcqcnFluid fluid(parameters, port, microseconds(options.delay_us),
+                   options.marks == "packets" ? DcqcnMarks::of_packets : DcqcnMarks::published);
   Outcome out;
   out.rest = dcqcn_fixed_point(parameters, port, options.flows);
   Spreader queue, alpha, rates, sums;
@@ -126,6 +127,7 @@ Json dcqcn_json(const DcqcnOptions& options, const Outcome& outcome) {
   const double port = options.gbps * 1e9 / 8;
   return {{"schema", "trainyard-net-dcqcn-1"},
           {"parameters", options.parameters},
+          {"marks", options.marks},
           {"flows", options.flows},
           {"port_bytes_per_s", port},
           {"delay_s", options.delay_us * 1e-6},
@@ -182,6 +184,8 @@ int congestion(const DcqcnOptions& options) {
 }
 
 int dcqcn(const DcqcnOptions& options) {
+  if (options.model != "fluid" && options.marks != "published")
+    throw ConfigError("--marks is of the fluid model; packet and flow have marks of their own");
   if (options.model != "fluid") return congestion(options);
   if (options.scenario != "incast" || options.control != "dcqcn" || !options.svg.empty() ||
       options.leave_ms > 0)
@@ -227,6 +231,12 @@ void add_net_dcqcn(CLI::App& net, Action& action) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--model", options->model, "fluid (published equations), packet or flow")
+      ->capture_default_str();
+  command
+      ->add_option("--marks", options->marks,
+                   "Of the fluid model: published (met by the mean queue) or packets (as paced "
+                   "packets meet them)")
+      ->check(CLI::IsMember({"published", "packets"}))
       ->capture_default_str();
   command->add_option("--scenario", options->scenario, "incast, parking-lot or victim")
       ->capture_default_str();
