@@ -15,6 +15,11 @@ class DueQueue {
   bool empty() const { return heap_.empty(); }
   Time due() const { return heap_.front().due; }
   std::int32_t item() const { return heap_.front().item; }
+  // kNever if it does not wait.
+  Time due(std::int32_t item) const {
+    if (static_cast<std::size_t>(item) >= place_.size() || place_[item] == kAbsent) return kNever;
+    return heap_[place_[item]].due;
+  }
 
   // Adds `item`, or changes when it is due.
   void set(std::int32_t item, Time due, std::int64_t order) {

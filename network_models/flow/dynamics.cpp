@@ -96,6 +96,7 @@ bool Dynamics::look(std::span<const std::int32_t> changed, Time now) {
     if (link < 0 || has_queue(link) || !is_queueing(link)) continue;
     if (machines_[flow]->limit <= rates_.rate(flow) * (1 + kAlike) || rates_.rate(flow) <= 0)
       continue;
+    if (!overflows(link)) continue;  // limits are coarser than what comes
     open(link);
     opened = true;
   }
@@ -127,6 +128,7 @@ void Dynamics::open(std::int32_t link) {
   Queue& queue = queues_[link];
   queue_of_[link] = &queue;  // a hash table's values stay where they are
   queue.since = now_;
+  rates_.set_ruled(link, true);
   members(link);
   for (const Member& member : members_) hold(member, link);
   refresh(link);
@@ -140,6 +142,7 @@ void Dynamics::close(std::int32_t link) {
   ticks_.erase(link);
   queues_.erase(link);
   queue_of_[link] = nullptr;
+  rates_.set_ruled(link, false);
   for (const Member& member : members_) {
     set_limit(member.flow);
     schedule_rise(member.flow);
@@ -176,7 +179,7 @@ void Dynamics::tick(std::int32_t link) {
     pass(link, queue, to_seconds(now_ - queue.since));
     for (const Member& member : members_) count_sent(member.flow);
     for (const Member& member : members_)
-      if (hear(*machines_[member.flow])) look_at_others(*machines_[member.flow], link);
+      if (hear(*machines_[member.flow])) tell_others(member.flow, link);
     signal(link, queue, before);
     queue.since = now_;
   }
@@ -188,6 +191,17 @@ void Dynamics::look_at_others(const Machine& machine, std::int32_t link) {
   for (const Held& other : machine.queues)
     if (other.link != link && queue_of_[other.link]->since < now_)
       ticks_.set(other.link, now_, other.link);
+}
+
+// The same for those that the change would make wrong by more than they look at before they are due.
+void Dynamics::tell_others(std::int32_t flow, std::int32_t link) {
+  for (const Held& other : machines_[flow]->queues) {
+    if (other.link == link || queue_of_[other.link]->since >= now_) continue;
+    const double change = other.weight * std::abs(reaching(flow, other.link) - other.comes);
+    const double seconds = to_seconds(ticks_.due(other.link) - now_);
+    if (change * seconds > kThinUs * 1e-6 * rates_.capacity(other.link))
+      ticks_.set(other.link, now_, other.link);
+  }
 }
 
 // Works out what comes to a link, whose members are at hand, and what goes through, and when to
@@ -245,7 +259,7 @@ void Dynamics::rise(std::int32_t flow) {
   }
   schedule_rise(flow);
   if (machine.queues.empty()) return set_limit(flow);
-  if (std::abs(machine.control.rate() - before) > kAlike * before) look_at_others(machine, -1);
+  if (std::abs(machine.control.rate() - before) > kAlike * before) tell_others(flow, -1);
 }
 
 }  // namespace trainyard

@@ -68,6 +68,7 @@ class Dynamics {
   struct Held {
     std::int32_t link;
     double weight;                 // 0: a victim, which does not cross it
+    double comes = 0;              // what it counts on to come a second
     double leaves = 0, bytes = 0;  // what of it leaves the queue a second, and is in it
   };
   struct Machine {
@@ -112,6 +113,7 @@ class Dynamics {
   void rise(std::int32_t flow);
   void schedule_rise(std::int32_t flow);
   void look_at_others(const Machine& machine, std::int32_t link);
+  void tell_others(std::int32_t flow, std::int32_t link);
 
   // In dynamics_queues.cpp.
   void hold(const Member& member, std::int32_t link);
@@ -129,6 +131,7 @@ class Dynamics {
   void pass(std::int32_t link, Queue& queue, double seconds);
   void come(std::int32_t link, Queue& queue);
   void leave(std::int32_t link, Queue& queue);
+  bool overflows(std::int32_t link) const;
   bool open_before_queues(std::int32_t flow);
 
   // In dynamics_signals.cpp.

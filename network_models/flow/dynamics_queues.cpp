@@ -149,7 +149,9 @@ void Dynamics::come(std::int32_t link, Queue& queue) {
   queue.coming.clear();
   queue.arriving = 0;
   for (const Member& member : members_) {
-    const double bytes = member.weight * reaching(member.flow, link);
+    double& comes = held(member.flow, link)->comes;
+    comes = reaching(member.flow, link);
+    const double bytes = member.weight * comes;
     queue.coming.push_back({member.flow, machines_[member.flow]->serial, bytes});
     queue.arriving += bytes;
   }
@@ -177,8 +179,17 @@ void Dynamics::leave(std::int32_t link, Queue& queue) {
     const Machine& machine = *machines_[member.flow];
     if (machine.card < 0 || machine.queues.size() < 2) continue;
     const double change = std::abs(held(member.flow, link)->leaves - member.left);
-    if (change > kFine * machine.control.line()) look_at_others(machine, link);
+    if (change > kFine * machine.control.line()) tell_others(member.flow, link);
   }
+}
+
+// Whether more comes to a link than it carries.
+bool Dynamics::overflows(std::int32_t link) const {
+  double comes = 0;
+  rates_.each_use_of(link, [&](std::int32_t flow, double weight) {
+    if (follows(flow)) comes += weight * reaching(flow, link);
+  });
+  return comes > rates_.capacity(link) * (1 + kAlike);
 }
 
 // Where a queue further on keeps flows below what they send, the solver does not see that they fill
@@ -188,11 +199,7 @@ bool Dynamics::open_before_queues(std::int32_t flow) {
   std::vector<std::int32_t> full;
   rates_.each_use(flow, [&](const MaxMin::Use& use) {
     if (has_queue(use.link) || !is_queueing(use.link)) return;
-    double comes = 0;
-    rates_.each_use_of(use.link, [&](std::int32_t other, double weight) {
-      if (follows(other)) comes += weight * reaching(other, use.link);
-    });
-    if (comes > rates_.capacity(use.link) * (1 + kAlike)) full.push_back(use.link);
+    if (overflows(use.link)) full.push_back(use.link);
   });
   for (const std::int32_t link : full) open(link);
   return !full.empty();

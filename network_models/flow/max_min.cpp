@@ -124,6 +124,14 @@ void MaxMin::set_capacity(std::int32_t id, double capacity) {
     for (const Member& member : link.members) ask(member.flow);
 }
 
+void MaxMin::set_ruled(std::int32_t id, bool ruled) {
+  Link& link = links_[id];
+  link.ruled = ruled;
+  tighten_or_loosen(id);
+  if (link.tight && link.load > link.capacity)
+    for (const Member& member : link.members) ask(member.flow);
+}
+
 double MaxMin::load(std::int32_t id) const {
   double load = 0;
   each_use_of(id, [&](std::int32_t flow, double weight) { load += rate(flow) * weight; });
@@ -162,7 +170,7 @@ void MaxMin::count(Flow& flow) {
 
 void MaxMin::tighten_or_loosen(std::int32_t id) {
   Link& link = links_[id];
-  const bool tight = link.most + link.crowds > link.capacity * (1 + kRounding);
+  const bool tight = !link.ruled && link.most + link.crowds > link.capacity * (1 + kRounding);
   if (tight == link.tight) return;
   if (!tight) end_bundle(id);
   link.tight = tight;

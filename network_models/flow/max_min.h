@@ -39,6 +39,9 @@ class MaxMin {
   void remove(std::int32_t flow);
   void set_limit(std::int32_t flow, double limit);
   void set_capacity(std::int32_t link, double capacity);
+  // While somebody rules a link, he sees to it by their limits that flows ask no more of it than it
+  // carries; here it holds nobody back.
+  void set_ruled(std::int32_t link, bool ruled);
 
   // The flows, old and new, that now have another rate, but for those that stay in a bundle.
   std::span<const std::int32_t> solve();
@@ -97,7 +100,7 @@ class MaxMin {
     double load = 0;              // while it is tight
     MemberList members;           // without those in its bundle
     std::int32_t bound = 0;       // flows it is the bottleneck of
-    bool tight = false;
+    bool tight = false, ruled = false;
   };
   // A link in the solution in the making, while touched.
   struct Share {
