@@ -37,6 +37,11 @@ bool Dynamics::paused(std::int32_t link) const {
   return has_queue(link) && queue_of_[link]->pausing;
 }
 
+std::int32_t Dynamics::last_queue(std::int32_t flow) const {
+  if (!follows(flow) || machines_[flow]->queues.empty()) return -1;
+  return machines_[flow]->queues.back().link;
+}
+
 double Dynamics::queue_bytes(std::int32_t link, Time now) const {
   if (!has_queue(link)) return 0;
   const Queue& queue = *queue_of_[link];
@@ -193,7 +198,8 @@ void Dynamics::look_at_others(const Machine& machine, std::int32_t link) {
       ticks_.set(other.link, now_, other.link);
 }
 
-// The same for those that the change would make wrong by more than they look at before they are due.
+// The same for those that the change would make wrong by more than they look at before they are
+// due.
 void Dynamics::tell_others(std::int32_t flow, std::int32_t link) {
   for (const Held& other : machines_[flow]->queues) {
     if (other.link == link || queue_of_[other.link]->since >= now_) continue;

@@ -54,6 +54,8 @@ class Dynamics {
   double queue_bytes(std::int32_t link, Time now) const;
   const RateControl& control(std::int32_t flow) const { return machines_[flow]->control; }
   bool paused(std::int32_t link) const;  // whether its upstream ports are
+  // The last queue that a flow waits in or for; -1: none.
+  std::int32_t last_queue(std::int32_t flow) const;
   std::int64_t events() const { return events_; }
 
  private:
@@ -123,6 +125,7 @@ class Dynamics {
   // On a path that has both links.
   bool comes_before(std::int32_t a, std::int32_t b) const { return order_[a] < order_[b]; }
   void count_ports(std::int32_t link, Queue& queue);
+  std::int32_t port_before(std::int32_t flow, std::int32_t link) const;
   double queued(const Machine& machine) const;
   void count_sent(std::int32_t flow);
   double offers(std::int32_t flow) const;

@@ -35,22 +35,28 @@ Dynamics::Held* Dynamics::held(const Layers::Part& part, std::int32_t link) {
 
 // Packets of n ports that share what is free by dynamic thresholds fill n s / (1 + n s) of it.
 void Dynamics::count_ports(std::int32_t link, Queue& queue) {
-  std::vector<std::int32_t> ports, before;
+  std::vector<std::int32_t> ports;
   double count = 0;
-  for (const Member& member : members_) {
-    if (machines_[member.flow]->card < 0) {
+  for (const Member& member : members_)
+    if (machines_[member.flow]->card < 0)
       count += member.weight;
-      continue;
-    }
-    before.clear();
-    upstream_(member.flow, link, before);
-    ports.push_back(before.empty() ? -1 : before.back());
-  }
+    else
+      ports.push_back(port_before(member.flow, link));
   std::ranges::sort(ports);
   count += static_cast<double>(std::ranges::unique(ports).begin() - ports.begin());
   const double filled = count * buffers_.share;
   queue.most = buffers_.bytes * filled / (1 + filled);
   queue.counted = members_.size();
+}
+
+// The link of a flow's only path before `link`; -1: none.
+std::int32_t Dynamics::port_before(std::int32_t flow, std::int32_t link) const {
+  std::int32_t last = -1;
+  rates_.each_use(flow, [&](const MaxMin::Use& use) {
+    if (!comes_before(use.link, link)) return;
+    if (last < 0 || comes_before(last, use.link)) last = use.link;
+  });
+  return last;
 }
 
 // What of a flow is in queues. Of flows in step, all edges have sent as much.
@@ -195,10 +201,13 @@ bool Dynamics::overflows(std::int32_t link) const {
 // Where a queue further on keeps flows below what they send, the solver does not see that they fill
 // a link before it.
 bool Dynamics::open_before_queues(std::int32_t flow) {
-  if (machines_[flow]->queues.empty() || machines_[flow]->card < 0) return false;
+  const Machine& machine = *machines_[flow];
+  if (machine.queues.empty() || machine.card < 0) return false;
+  const Held& last = machine.queues.back();
   std::vector<std::int32_t> full;
   rates_.each_use(flow, [&](const MaxMin::Use& use) {
     if (has_queue(use.link) || !is_queueing(use.link)) return;
+    if (last.weight > 0 && comes_before(last.link, use.link)) return;
     if (overflows(use.link)) full.push_back(use.link);
   });
   for (const std::int32_t link : full) open(link);

@@ -217,7 +217,7 @@ void FlowModel::count_sent(Transfer& transfer) const {
 void FlowModel::finish_sending(std::int32_t slot) {
   Transfer& transfer = transfers_[slot];
   leave_clock(slot);
-  const LinkId held{rates_.bottleneck(transfer.flow)};
+  const LinkId held = bottleneck_of(transfer.flow);
   forget(std::exchange(transfer.flow, -1));
   if (transfer.latency.value > 0) {
     const double mean = transfer.size * queue_pairs_ / to_seconds(now_ - transfer.started);
@@ -283,7 +283,7 @@ Bandwidth FlowModel::rate(FlowId flow) {
 
 LinkId FlowModel::bottleneck(FlowId flow) {
   settle();
-  return LinkId{rates_.bottleneck(transfers_[slot(flow)].flow)};
+  return bottleneck_of(transfers_[slot(flow)].flow);
 }
 
 Bandwidth FlowModel::load(LinkId link) {

@@ -46,7 +46,7 @@ class FlowModel : public NetworkModel {
   Bandwidth rate(FlowId flow);
   // Why nothing of it moves; empty if something does.
   const std::string& obstacle(FlowId flow) const { return transfers_[slot(flow)].obstacle; }
-  // The link that keeps it from being faster.
+  // The link that keeps it from being faster: where it waits, or the narrowest of its path.
   LinkId bottleneck(FlowId flow);
   // Bytes per second that cross a link.
   Bandwidth load(LinkId link);
@@ -91,6 +91,7 @@ class FlowModel : public NetworkModel {
   void send(std::int32_t slot);
   void forget(std::int32_t flow);
   Path path(const Flow& flow, std::uint32_t number) const;
+  LinkId bottleneck_of(std::int32_t flow) const;
   Time next() const;
   bool react();
   double left(std::int32_t flow) const;

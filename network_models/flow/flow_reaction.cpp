@@ -36,6 +36,12 @@ Path FlowModel::path(const Flow& flow, std::uint32_t number) const {
                        static_cast<std::int32_t>(placement_.slot(flow.target)), flow.hash, number});
 }
 
+LinkId FlowModel::bottleneck_of(std::int32_t flow) const {
+  std::int32_t link = rates_.bottleneck(flow);
+  if (link < 0 && dynamics_) link = dynamics_->last_queue(flow);
+  return LinkId{link < 0 ? rates_.narrowest(flow) : link};
+}
+
 Time FlowModel::next() const {
   const Time end = due_.empty() ? kNever : due_.due();
   return dynamics_ ? std::min(end, dynamics_->due()) : end;

@@ -66,6 +66,8 @@ class MaxMin {
   }
   // Link that keeps the flow from being faster; -1: its own limit.
   std::int32_t bottleneck(std::int32_t flow) const;
+  // Link that would, were the flow alone and without a limit.
+  std::int32_t narrowest(std::int32_t flow) const { return flows_[flow].narrow_link; }
   template <class Visit>
   void each_use_of(std::int32_t link, Visit visit) const {
     each_flow_of(link, [&](const Member& member) { visit(member.flow, weight(member)); });

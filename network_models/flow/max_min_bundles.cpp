@@ -37,6 +37,7 @@ bool MaxMin::may_crowd(const Flow& flow, const Hop& at) const {
 // A new flow joins the crowd of the link that most share with it, or makes it one.
 void MaxMin::find_crowd(std::int32_t id) {
   const Flow& flow = flows_[id];
+  if (flow.limit < kUnlimited) return;
   const Hop* best = nullptr;
   std::size_t most = kFew - 1;
   for (const Hop& hop : flow.hops) {

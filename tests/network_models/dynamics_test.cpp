@@ -48,6 +48,16 @@ TEST_F(FlowDynamics, DcqcnFlowsLoseTimeAfterTheyMeet) {
   EXPECT_LT(ended.back().at, microseconds(4004 * 1.5));
 }
 
+// A flow's limit is its state machine's, which is no link: `net bench` had none to name.
+TEST_F(FlowDynamics, NamesWhereAFlowWaitsAndTheCardOfOneThatDoesNot) {
+  build(4, 4, "dcqcn");
+  const FlowId first = start(0, 2, 50e6), alone = start(1, 3, 50e6);
+  start(3, 2, 50e6);
+  go_to(microseconds(30));
+  EXPECT_EQ(model->fabric().name(model->bottleneck(first)), "cable to card 0 of node 2");
+  EXPECT_EQ(model->fabric().name(model->bottleneck(alone)), "cable from card 0 of node 1");
+}
+
 // The same victim as of the packet model's test: a quarter of the port for each that is paused, and
 // for the flow that waits behind.
 TEST_F(FlowDynamics, PausesAloneMakeAVictimOfTheFlowBehind) {

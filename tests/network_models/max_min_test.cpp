@@ -214,6 +214,28 @@ TEST(MaxMinRates, OfAnIncastChangeAsOne) {
   EXPECT_EQ(solver.bottleneck(7), 0);
 }
 
+// Two flows that others hold to all that a link carries: one may have more before the other has
+// less. Left to itself the link shares again.
+TEST(MaxMinRates, AreTheirLimitsOverARuledLink) {
+  MaxMin solver({10.0});
+  const std::int32_t a = solver.add({{0}}, 8), b = solver.add({{0}}, 8);
+  solver.solve();
+  EXPECT_DOUBLE_EQ(solver.rate(a), 5);
+  solver.set_ruled(0, true);
+  solver.set_limit(a, 7);
+  solver.solve();
+  EXPECT_DOUBLE_EQ(solver.rate(a), 7);
+  EXPECT_EQ(solver.bottleneck(a), -1);
+  solver.set_limit(b, 3);
+  EXPECT_EQ(solver.solve().size(), 1u);
+  EXPECT_DOUBLE_EQ(solver.rate(b), 3);
+  solver.set_limit(b, 8);
+  solver.set_ruled(0, false);
+  solver.solve();
+  EXPECT_DOUBLE_EQ(solver.rate(a), 5);
+  EXPECT_DOUBLE_EQ(solver.rate(b), 5);
+}
+
 // A change is solved where it reaches: of 1,000 pairs that share a link, one pair changes.
 TEST(MaxMinRates, ChangeOnlyWhereAChangeReaches) {
   MaxMin solver(std::vector<double>(1000, 1.0));
