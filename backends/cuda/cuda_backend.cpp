@@ -19,6 +19,14 @@ struct ChosenGpu {
   explicit ChosenGpu(std::int32_t number) { choose_gpu(number); }
 };
 
+AttentionChoice attention_of(const Running& running) {
+  using Kernels = AttentionChoice::Kernels;
+  return {running.attention == "own"     ? Kernels::own
+          : running.attention == "cudnn" ? Kernels::cudnn
+                                         : Kernels::automatic,
+          running.repeatable};
+}
+
 class CudaBackend final : public RealBackend {
  public:
   CudaBackend(const Job& job, const RealBackendOptions& options)
@@ -82,7 +90,8 @@ class CudaBackend final : public RealBackend {
         : timeout(timeout_of(job)),
           memory(options.rank, static_cast<std::size_t>(options.memory.value)),
           comms(options.rank, timeout),
-          device(job, {options.rank, timeout, job.running.cuda_graphs}, comms, memory.addresses()),
+          device(job, {options.rank, timeout, job.running.cuda_graphs, attention_of(job.running)},
+                 comms, memory.addresses()),
           sums(kMostSums * sizeof(double)),
           pinned_sums(kMostSums * sizeof(double)) {}
     std::chrono::milliseconds timeout;

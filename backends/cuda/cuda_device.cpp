@@ -67,9 +67,13 @@ CudaDevice::Loaded& CudaDevice::load(const Program& program) {
     }
     if (instr.op != Op::kernel) continue;
     auto& state = loaded.states[instr.stream];
-    if (state == nullptr) state = std::make_unique<CudaKernelState>(exchange_.scalars());
+    if (state == nullptr)
+      state = std::make_unique<CudaKernelState>(exchange_.scalars(), setting_.attention);
     state->prepare(program.kernels[instr.what], contexts_.of(instr));
   }
+  for (const auto& [stream, state] : loaded.states)
+    for (const std::string& note : state->take_notes())
+      if (index(setting_.rank) == 0) fmt::print(stderr, "{}\n", note);
   return loaded;
 }
 

@@ -25,6 +25,7 @@ class CudaDevice final : public StreamDevice {
     RankId rank{};
     std::chrono::milliseconds timeout{};  // without any progress, before a step counts as stuck
     bool graphs = false;                  // replay steps as CUDA graphs
+    AttentionChoice attention;
   };
   CudaDevice(const Job& job, const Setting& setting, Communicators& comms,
              std::span<std::byte> arena);

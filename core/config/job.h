@@ -69,7 +69,9 @@ struct Running {
   double timeout_s = 120;    // for a peer, before it counts as missing
   std::int32_t threads = 0;  // of one rank's kernels; 0: the processors shared out
   bool bind_to_cores = true;
-  bool cuda_graphs = false;  // a step is captured once and replayed; the same results
+  bool cuda_graphs = false;        // a step is captured once and replayed; the same results
+  std::string attention = "auto";  // whose fused attention the CUDA backend takes
+  bool repeatable = true;          // bit for bit, whatever it costs
 };
 
 // MegaScale's overlaps; each is a visible difference in the program.

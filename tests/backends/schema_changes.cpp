@@ -49,7 +49,9 @@ std::vector<Change> real_run_changes() {
                           "run.timeout_s=1",
                           "run.threads=2",
                           "run.bind_to_cores=false",
-                          "run.cuda_graphs=true"})
+                          "run.cuda_graphs=true",
+                          "run.attention=own",
+                          "run.repeatable=false"})
     changes.push_back({"cluster", set, Effect::none});
   return changes;
 }

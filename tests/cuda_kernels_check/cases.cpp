@@ -41,7 +41,8 @@ class Cases {
     return {rows, columns, kWide, passes, fill, value};
   }
   // Adds a case; the reference may be used to say more of it until the next.
-  Case& add(const char* name, K kind, const Shape& shape, std::vector<CaseOperand> operands) {
+  Case& add(const std::string& name, K kind, const Shape& shape,
+            std::vector<CaseOperand> operands) {
     Case c;
     c.name = name;
     c.spec.kind = kind;
@@ -87,22 +88,27 @@ void Cases::products() {
 void Cases::attention() {
   const std::int64_t columns = (s_.heads + 2 * s_.kv_heads) * s_.dim, rows = s_.batch * s_.heads;
   const CaseOperand qkv = like(s_.tokens(), columns), out = like(s_.tokens(), s_.hidden());
-  for (const std::int64_t window : {std::int64_t{0}, s_.sequence / 4}) {
+  const auto both = [&](std::int64_t window, bool by_cudnn) {
+    const std::string what = std::string(window > 0 ? "_window" : "") + (by_cudnn ? "_cudnn" : "");
     const double keys =
         window > 0 ? static_cast<double>(window) : static_cast<double>(s_.sequence) / 2;
     const double flops = 4.0 * static_cast<double>(s_.tokens() * s_.hidden()) * keys;
     const Shape shape{s_.batch, s_.heads, s_.kv_heads, s_.sequence, s_.dim, window};
-    Case& forward = add(window > 0 ? "attention_forward_window" : "attention_forward",
-                        K::attention_forward, shape, {qkv, out, wide(rows, s_.sequence)});
+    Case& forward = add("attention_forward" + what, K::attention_forward, shape,
+                        {qkv, out, wide(rows, s_.sequence)});
+    forward.by_cudnn = by_cudnn;
     forward.flops = flops;
     forward.absolute = 0.02;
     // Scores of normal numbers have logarithms of sums near that of the number of keys.
-    Case& backward =
-        add(window > 0 ? "attention_backward_window" : "attention_backward", K::attention_backward,
-            shape, {qkv, out, wide(rows, s_.sequence, 1, Fill::constant, 5), out, qkv});
+    Case& backward = add("attention_backward" + what, K::attention_backward, shape,
+                         {qkv, out, wide(rows, s_.sequence, 1, Fill::constant, 5), out, qkv});
+    backward.by_cudnn = by_cudnn;
     backward.flops = 2.5 * flops;
     backward.absolute = 0.08;
-  }
+  };
+  for (const std::int64_t window : {std::int64_t{0}, s_.sequence / 4})
+    for (const bool by_cudnn : {false, true})
+      if (!by_cudnn || t_ != kWide) both(window, by_cudnn);  // cuDNN's is in 16 bits
 }
 
 void Cases::rows() {

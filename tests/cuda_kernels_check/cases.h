@@ -24,6 +24,7 @@ struct Case {
   KernelSpec spec;
   std::vector<CaseOperand> operands;
   KernelContext context;
+  bool by_cudnn = false;  // instead of the own kernel
   double flops = 0;
   double absolute = 1e-4;  // what a result may be off beside a unit in its last place
   double bytes() const;

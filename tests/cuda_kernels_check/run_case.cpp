@@ -87,21 +87,26 @@ double difference(const Buffer& gpu, const Buffer& cpu, double absolute) {
 }  // namespace
 
 Gpu::Gpu()
-    : scalars_(sizeof(StepScalars)), state_(static_cast<const StepScalars*>(scalars_.data())) {
+    : scalars_(sizeof(StepScalars)),
+      own_(static_cast<const StepScalars*>(scalars_.data()), {AttentionChoice::Kernels::own, true}),
+      cudnn_(static_cast<const StepScalars*>(scalars_.data()),
+             {AttentionChoice::Kernels::cudnn, true}) {
   require(cudaStreamCreate(&stream_), "cudaStreamCreate");
 }
 
 Gpu::~Gpu() { cudaStreamDestroy(stream_); }
 
-void Gpu::prepare(const Case& c) {
+CudaKernelState& Gpu::prepare(const Case& c) {
   const StepScalars values = step_scalars(c.context);
   require(cudaMemcpy(scalars_.data(), &values, sizeof values, cudaMemcpyHostToDevice),
           "cudaMemcpy");
-  state_.prepare(c.spec, c.context);
+  CudaKernelState& state = c.by_cudnn ? cudnn_ : own_;
+  state.prepare(c.spec, c.context);
+  return state;
 }
 
 double Gpu::compare(const Case& c) {
-  prepare(c);
+  CudaKernelState& state = prepare(c);
   std::vector<Buffer> buffers;
   std::vector<std::vector<std::byte>> memory;
   std::vector<Matrix> matrices;
@@ -120,7 +125,7 @@ double Gpu::compare(const Case& c) {
         "cudaMemcpy");
     gpu.push_back({on_gpu[i].data(), b.rows, b.columns, b.stride, b.dtype});
   }
-  launch_kernel(c.spec, gpu, c.context, state_, stream_);
+  launch_kernel(c.spec, gpu, c.context, state, stream_);
   run_kernel(c.spec, matrices, c.context);
   require(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   double largest = 0;
@@ -138,7 +143,7 @@ double Gpu::compare(const Case& c) {
 
 double Gpu::time(const Case& c, bool once) {
   const int rounds = once ? 1 : 5, launches = once ? 1 : 4;
-  prepare(c);
+  CudaKernelState& state = prepare(c);
   const OnGpu on(c);
   cudaEvent_t start = nullptr, end = nullptr;
   require(cudaEventCreateWithFlags(&start, 0), "cudaEventCreateWithFlags");
@@ -147,7 +152,7 @@ double Gpu::time(const Case& c, bool once) {
   for (int round = -1; round < rounds; ++round) {
     require(cudaEventRecord(start, stream_), "cudaEventRecord");
     for (int i = 0; i < launches; ++i)
-      launch_kernel(c.spec, on.matrices, c.context, state_, stream_);
+      launch_kernel(c.spec, on.matrices, c.context, state, stream_);
     require(cudaEventRecord(end, stream_), "cudaEventRecord");
     require(cudaEventSynchronize(end), "cudaEventSynchronize");
     float milliseconds = 0;

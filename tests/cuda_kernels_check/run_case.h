@@ -20,10 +20,11 @@ class Gpu {
   double time(const Case& c, bool once);
 
  private:
-  void prepare(const Case& c);
+  // Throws ConfigError, with its reason, when cuDNN is to run a case that it has no engine for.
+  CudaKernelState& prepare(const Case& c);
 
   DeviceBytes scalars_;
-  CudaKernelState state_;
+  CudaKernelState own_, cudnn_;
   cudaStream_t stream_ = nullptr;
 };
 

@@ -121,7 +121,8 @@ class DeviceCheck(unittest.TestCase):
         self.assertEqual(report["left_out"], ["sanitizer"])
         parts = report["parts"]
         kernels = {row["kernel"] for row in parts["kernels"]["kernels"]}
-        self.assertLessEqual({"gemm_forward", "attention_backward", "adamw", "loss_sum"}, kernels)
+        self.assertLessEqual({"gemm_forward", "attention_backward", "attention_backward_cudnn", "adamw",
+                              "loss_sum"}, kernels)
         losses = {row["precision"]: row for row in parts["losses"]["rows"]}
         self.assertEqual(losses.keys(), {"fp32", "bf16", "fp16"})
         self.assertEqual(len(losses["fp32"]["losses"]), 6)

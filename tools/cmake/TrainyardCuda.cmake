@@ -1,4 +1,5 @@
-# Finds what backends/cuda needs: TRAINYARD_HAS_CUDA. A language is enabled at the top or not at all.
+# Finds what backends/cuda needs: TRAINYARD_HAS_CUDA; and CUDNN_INCLUDE and CUDNN_LIBRARY, which it can
+# do without. A language is enabled at the top or not at all.
 set(TRAINYARD_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set(TRAINYARD_HAS_CUDA OFF)
 if(NOT TRAINYARD_CUDA STREQUAL "OFF")
@@ -7,6 +8,8 @@ if(NOT TRAINYARD_CUDA STREQUAL "OFF")
   find_package(CUDAToolkit 13 QUIET)
   find_path(NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  find_path(CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND NCCL_INCLUDE AND NCCL_LIBRARY)
     set(TRAINYARD_HAS_CUDA ON)
   endif()

@@ -53,8 +53,11 @@ def kernel_lines(part):
         cells = [f"{row[key] * scale:{width}.1f}" if key in row else " " * width
                  for key, scale, width in (("time_us", 1, 11), ("gbs", 1, 9), ("tflops", 1, 9),
                                            ("roofline", 100, 11))]
-        yield f"{row['kernel']:28}{row['dtype']:6}{row['error']:11.3f}" + "".join(cells) + (
-            "" if row["passed"] else "  WRONG")
+        start = f"{row['kernel']:28}{row['dtype']:6}"
+        if "skipped" in row:
+            yield f"{start}  left out: {row['skipped']}"
+            continue
+        yield f"{start}{row['error']:11.3f}" + "".join(cells) + ("" if row["passed"] else "  WRONG")
 
 
 def loss_lines(part):

@@ -1,6 +1,7 @@
 #include "backends/cuda/kernels/attention_mma.h"
 #include "backends/cuda/kernels/attention_tiles.cuh"
 #include "backends/cuda/kernels/bodies.h"
+#include "backends/cuda/kernels/cudnn_attention.h"
 
 namespace trainyard::cuda_kernels {
 namespace {
@@ -80,6 +81,7 @@ __global__ void attention_tiles(AttentionArguments<T> g) {
 }  // namespace
 
 void attention_forward(const CudaLaunch& launch) {
+  if (launch.state.cudnn_attention().run(launch)) return;
   with_storage(launch, launch.spec.dtype, [&](auto type) {
     using T = decltype(type);
     const auto g = attention_arguments<T>(launch);

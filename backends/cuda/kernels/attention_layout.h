@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,7 @@ struct HeadLayout {
   std::int64_t group = 1;  // query heads that share a key head
   std::int64_t query_columns() const { return heads * dim; }
   std::int64_t qkv_columns() const { return (heads + 2 * kv_heads) * dim; }
+  auto operator<=>(const HeadLayout&) const = default;
 };
 
 inline HeadLayout fused_heads(const KernelSpec& spec) {

@@ -6,16 +6,20 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "backends/common/kernel_call.h"
+#include "backends/cuda/kernels/attention_plans.h"
 #include "backends/cuda/kernels/owned_bytes.h"
 #include "backends/cuda/kernels/step_scalars.h"
 
 namespace trainyard {
 
 class GemmPlans;
+class CudnnAttention;
 
 // A run of elements of one tensor of a flat operand, or of none (tensor -1: padding), that one
 // block works on.
@@ -40,7 +44,7 @@ struct DeviceTensors {
 class CudaKernelState {
  public:
   // `scalars`: device memory, which the caller uploads before each step.
-  explicit CudaKernelState(const StepScalars* scalars);
+  explicit CudaKernelState(const StepScalars* scalars, const AttentionChoice& attention = {});
   ~CudaKernelState();
 
   // Makes memory, tensor and tensor lists ready for a kernel that will be launched. Not while
@@ -53,6 +57,9 @@ class CudaKernelState {
   void* scratch(std::size_t bytes) const;
   const DeviceTensors& tensors(const KernelContext& context, std::int64_t elements) const;
   GemmPlans& gemm() { return *gemm_; }
+  CudnnAttention& cudnn_attention() { return *attention_; }
+  // Lines for the user on choices of kernels, each once.
+  std::vector<std::string> take_notes();
 
  private:
   using TensorKey = std::tuple<const FlatTensor*, std::size_t, std::int64_t>;
@@ -60,6 +67,7 @@ class CudaKernelState {
   DeviceBytes scratch_;
   std::map<TensorKey, DeviceTensors> tensors_;
   std::unique_ptr<GemmPlans> gemm_;
+  std::unique_ptr<CudnnAttention> attention_;
 };
 
 }  // namespace trainyard

@@ -88,6 +88,15 @@ std::vector<Row> real_run_rows() {
   add(row("run.cuda_graphs", TRAINYARD_AT(running.cuda_graphs),
           "the CUDA backend captures a step as a graph and replays it; the same results, fewer "
           "launches"));
+  add(row_of_names(
+      "run.attention", TRAINYARD_AT(running.attention),
+      {{"auto", "cuDNN's where it has a kernel for the shape, the backend's elsewhere"},
+       {"cudnn", "cuDNN's; a shape that it has none for is an error"},
+       {"own", "the backend's own, for any shape and type"}},
+      "whose fused attention kernels the CUDA backend takes"));
+  add(row("run.repeatable", TRAINYARD_AT(running.repeatable),
+          "false = the CUDA backend may take kernels whose sums come in another order in each run: "
+          "cuDNN's attention backward is faster then, and needs no memory for all scores"));
   return rows;
 }
 

@@ -1,4 +1,5 @@
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -170,6 +171,44 @@ TEST(ThreadCudaStandIn, AFailureOfWorkStaysOnTheDeviceAndHoldsNobodyUp) {
     EXPECT_EQ(device_problem(), "beyond its memory");
   }
   cudaSetDevice(0);
+}
+
+// cuDNN's API reference on cudnnBackendSetAttribute() and cudnnBackendFinalize().
+TEST(CudnnStandIn, TakesNoAttributeOfAnotherTypeOrCountAndMissesNone) {
+  cudnnBackendDescriptor_t tensor = nullptr, kind = nullptr, product = nullptr;
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &tensor);
+  const auto set = [&](cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                       std::int64_t count, const void* values) {
+    return cudnnBackendSetAttribute(tensor, name, type, count, values);
+  };
+  const std::int64_t dims[4] = {1, 1, 8, 8}, strides[4] = {64, 64, 8, 1}, one = 1;
+  const cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
+  EXPECT_EQ(set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT32, 1, &one), CUDNN_STATUS_BAD_PARAM);
+  EXPECT_EQ(set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type),
+            CUDNN_STATUS_BAD_PARAM);
+  EXPECT_EQ(set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 2, &type),
+            CUDNN_STATUS_BAD_PARAM);
+  EXPECT_EQ(set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &one), CUDNN_STATUS_SUCCESS);
+  set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+  set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dims);
+  set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+  EXPECT_EQ(cudnnBackendFinalize(tensor), CUDNN_STATUS_BAD_PARAM) << "no alignment yet";
+  set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &one);
+
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, &product);
+  cudnnBackendCreateDescriptor(CUDNN_BACKEND_MATMUL_DESCRIPTOR, &kind);
+  const auto link = [&](cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t to) {
+    return cudnnBackendSetAttribute(product, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &to);
+  };
+  EXPECT_EQ(link(CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensor), CUDNN_STATUS_BAD_PARAM)
+      << "not finalized";
+  EXPECT_EQ(cudnnBackendFinalize(tensor), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &one),
+            CUDNN_STATUS_NOT_INITIALIZED);
+  EXPECT_EQ(link(CUDNN_ATTR_OPERATION_MATMUL_ADESC, tensor), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(link(CUDNN_ATTR_OPERATION_MATMUL_DESC, tensor), CUDNN_STATUS_BAD_PARAM)
+      << "no matmul descriptor";
+  for (cudnnBackendDescriptor_t d : {tensor, kind, product}) cudnnBackendDestroyDescriptor(d);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "tests/backends/cuda/kernels/both.h"
 
 #include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "backends/cuda/kernels/cuda_error.h"
 
@@ -27,7 +30,14 @@ struct Gpu {
             "cudaMemcpy");
   }
   DeviceBytes scalars{sizeof(StepScalars)};
-  CudaKernelState state{static_cast<const StepScalars*>(scalars.data())};
+  CudaKernelState& state(const AttentionChoice& attention) {
+    auto& made = states[{attention.kernels, attention.repeatable}];
+    if (made == nullptr)
+      made = std::make_unique<CudaKernelState>(static_cast<const StepScalars*>(scalars.data()),
+                                               attention);
+    return *made;
+  }
+  std::map<std::pair<AttentionChoice::Kernels, bool>, std::unique_ptr<CudaKernelState>> states;
   cudaStream_t stream = nullptr;
 };
 
@@ -96,16 +106,17 @@ Buffer zeros_in(DType dtype, std::int64_t rows, std::int64_t columns, std::int64
 }
 
 void run_on_gpu(const KernelSpec& spec, std::vector<Buffer>& operands, const KernelContext& context,
-                int offset) {
+                const OnGpu& how) {
   std::vector<OnDevice> memory;
   std::vector<void*> at;
   for (const Buffer& b : operands) {
-    memory.emplace_back(stored(b, b.dtype), offset);
+    memory.emplace_back(stored(b, b.dtype), how.offset);
     at.push_back(memory.back().at);
   }
   gpu().begin(context);
-  gpu().state.prepare(spec, context);
-  launch_kernel(spec, matrices_of(operands, at), context, gpu().state, gpu().stream);
+  CudaKernelState& state = gpu().state(how.attention);
+  state.prepare(spec, context);
+  launch_kernel(spec, matrices_of(operands, at), context, state, gpu().stream);
   require(cudaStreamSynchronize(gpu().stream), "cudaStreamSynchronize");
   for (std::size_t i = 0; i < operands.size(); ++i) {
     std::vector<std::byte> bytes(stored(operands[i], operands[i].dtype).size());
@@ -115,10 +126,10 @@ void run_on_gpu(const KernelSpec& spec, std::vector<Buffer>& operands, const Ker
 }
 
 std::vector<Buffer> expect_same(const KernelSpec& spec, const std::vector<Buffer>& operands,
-                                const KernelContext& context, Bound bound, int offset) {
+                                const KernelContext& context, Bound bound, const OnGpu& how) {
   const std::vector<Buffer> cpu = on_cpu(spec, operands, context);
   std::vector<Buffer> cuda = operands;
-  run_on_gpu(spec, cuda, context, offset);
+  run_on_gpu(spec, cuda, context, how);
   const ::testing::ScopedTrace where(
       __FILE__, __LINE__,
       std::string(kernel_info(spec.kind).name).append(" in ").append(dtype_name(spec.dtype)));

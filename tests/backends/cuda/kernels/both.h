@@ -21,15 +21,19 @@ Buffer normal_in(DType dtype, std::string_view name, std::int64_t rows, std::int
                  std::int64_t gap = 0);
 Buffer zeros_in(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t gap = 0);
 
+struct OnGpu {
+  int offset = 0;  // bytes by which operands miss being aligned
+  AttentionChoice attention{AttentionChoice::Kernels::own, true};
+};
+
 // Runs a kernel on the CPU backend and on the (host) GPU, each on copies of the operands, and
 // expects the results to agree within `bound`, bytes between rows to be left alone, integers and
-// masks to be equal. Returns what the GPU's operands hold afterwards. `offset`: bytes by which
-// operands miss being aligned.
+// masks to be equal. Returns what the GPU's operands hold afterwards.
 std::vector<Buffer> expect_same(const KernelSpec& spec, const std::vector<Buffer>& operands,
-                                const KernelContext& context, Bound bound, int offset = 0);
+                                const KernelContext& context, Bound bound, const OnGpu& how = {});
 
 // Runs a kernel on the (host) GPU alone; results are in the buffers.
 void run_on_gpu(const KernelSpec& spec, std::vector<Buffer>& operands, const KernelContext& context,
-                int offset = 0);
+                const OnGpu& how = {});
 
 }  // namespace trainyard::testing

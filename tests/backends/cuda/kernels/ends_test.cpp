@@ -125,7 +125,7 @@ TEST(CudaOptimizer, AdamEqualsTheCpus) {
   KernelContext whole = f.context();
   whole.tensors = {};
   expect_same(spec_of_type(DType::bf16, K::adamw, {Flat::kElements}),
-              {f.grad, f.m, f.v, f.weight, f.param}, whole, {0x1p-7, 1e-6}, 4);
+              {f.grad, f.m, f.v, f.weight, f.param}, whole, {0x1p-7, 1e-6}, OnGpu{4});
 }
 
 TEST(CudaOptimizer, LambEqualsTheCpus) {

@@ -1,10 +1,16 @@
+#include <gmock/gmock.h>
+
 #include <cmath>
 
+#include "backends/cuda/kernels/cudnn_attention.h"
+#include "core/error.h"
 #include "tests/backends/cuda/kernels/both.h"
+#include "tests/cuda_on_host/cudnn_run.h"
 
 namespace trainyard::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using K = KernelKind;
 
 constexpr DType kStored[] = {DType::fp32, DType::bf16, DType::fp16};
@@ -85,7 +91,7 @@ KernelContext attention_context(const Heads& h) {
 
 // Forward, then backward from its results. What a 16-bit kernel may be off: probabilities and their
 // gradients may be rounded to the storage type before they meet values, which the CPU does in fp32.
-void expect_same_attention(DType t, const Heads& h, double dropout) {
+void expect_same_attention(DType t, const Heads& h, double dropout, const OnGpu& how = {}) {
   const ::testing::ScopedTrace where(
       __FILE__, __LINE__,
       ::testing::Message() << h.batch << " x " << h.heads << "/" << h.kv << " x " << h.sequence
@@ -97,13 +103,13 @@ void expect_same_attention(DType t, const Heads& h, double dropout) {
   const Buffer qkv = normal_in(t, "qkv", tokens, columns);
   const auto forward = expect_same(
       spec, {qkv, zeros_in(t, tokens, h.heads * h.dim), zeros(h.batch * h.heads, h.sequence)},
-      attention_context(h), {2 * unit, 4 * unit});
+      attention_context(h), {2 * unit, 4 * unit}, how);
   KernelSpec back = spec;
   back.kind = K::attention_backward;
   expect_same(back,
               {qkv, forward[1], forward[2], normal_in(t, "dout", tokens, h.heads * h.dim),
                zeros_in(t, tokens, columns)},
-              attention_context(h), {4 * unit, 16 * unit});
+              attention_context(h), {4 * unit, 16 * unit}, how);
 }
 
 TEST(CudaAttention, EqualsTheCpus) {
@@ -132,6 +138,75 @@ TEST(CudaAttention, DropsTheCpusWeights) {
 TEST(CudaAttention, HeadsMayHave256Elements) {
   expect_same_attention(DType::fp32, {1, 1, 1, 35, 256, 0}, 0);
   expect_same_attention(DType::bf16, {1, 1, 1, 35, 200, 0}, 0);
+}
+
+using Kernels = AttentionChoice::Kernels;
+
+// Odd sizes, one token, sizes beyond a block of an engine, heads of every kind that shares keys or
+// does not, windows; sums in a fixed order and not.
+TEST(CudaAttention, CudnnsEqualsTheCpus) {
+  const int before = cuda_on_host::cudnn_runs();
+  int kernels = 0;
+  for (const DType t : {DType::bf16, DType::fp16})
+    for (const bool repeatable : {true, false})
+      for (const Heads& h :
+           {Heads{1, 1, 1, 1, 8, 0}, Heads{2, 4, 2, 37, 16, 0}, Heads{1, 3, 1, 50, 40, 7},
+            Heads{1, 2, 1, 33, 128, 33}, Heads{1, 2, 2, 130, 64, 0}, Heads{2, 4, 4, 65, 80, 64}}) {
+        expect_same_attention(t, h, 0, {0, {Kernels::cudnn, repeatable}});
+        kernels += 2;
+      }
+  EXPECT_EQ(cuda_on_host::cudnn_runs() - before, kernels);
+}
+
+TEST(CudaAttention, WhatCudnnHasNoEngineForIsTheOwnKernels) {
+  const OnGpu automatic{0, {Kernels::automatic, true}};
+  const int before = cuda_on_host::cudnn_runs();
+  expect_same_attention(DType::fp32, {1, 2, 1, 33, 16, 0}, 0, automatic);
+  expect_same_attention(DType::bf16, {1, 1, 1, 34, 5, 0}, 0, automatic);
+  expect_same_attention(DType::bf16, {1, 2, 1, 37, 16, 0}, 0.3, automatic);
+  EXPECT_EQ(cuda_on_host::cudnn_runs(), before);
+  expect_same_attention(DType::bf16, {1, 1, 1, 35, 200, 0}, 0, automatic);
+  EXPECT_EQ(cuda_on_host::cudnn_runs(), before + 1) << "forward alone takes heads above 128";
+  expect_same_attention(DType::bf16, {1, 2, 1, 37, 16, 0}, 0, {8, {Kernels::automatic, true}});
+  EXPECT_EQ(cuda_on_host::cudnn_runs(), before + 1) << "operands that are not aligned";
+}
+
+std::string refusal(const KernelSpec& spec, const AttentionChoice& choice) {
+  CudnnAttention attention(choice);
+  try {
+    EXPECT_EQ(attention.prepare(spec), 0U);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  const std::vector<std::string> notes = attention.take_notes();
+  EXPECT_EQ(attention.prepare(spec), 0U);
+  EXPECT_TRUE(attention.take_notes().empty()) << "told once";
+  return notes.size() == 1 ? notes[0] : "";
+}
+
+TEST(CudaAttention, CudnnsRefusalNamesTheShapeAndTheReason) {
+  const auto spec = [](DType t, K kind, std::array<std::int64_t, 6> shape, double dropout = 0) {
+    return product_spec(t, kind, shape, 0, dropout);
+  };
+  const std::string fp32 =
+      "attention_forward of 2 x 4 heads (2 of keys) of 16 x 8 in fp32 is not "
+      "cuDNN's: it has no engine for fp32";
+  const KernelSpec plain = spec(DType::fp32, K::attention_forward, {2, 4, 2, 16, 8, 0});
+  EXPECT_EQ(refusal(plain, {Kernels::automatic, true}), fp32);
+  EXPECT_EQ(refusal(plain, {Kernels::cudnn, true}), fp32 + "; run.attention may be auto or own");
+  EXPECT_EQ(refusal(plain, {Kernels::own, true}), "");
+  const auto reason = [&](const KernelSpec& of) { return refusal(of, {Kernels::automatic, true}); };
+  EXPECT_THAT(reason(spec(DType::bf16, K::attention_forward, {1, 1, 1, 8, 5, 0})),
+              HasSubstr("multiple of 8 elements"));
+  EXPECT_THAT(reason(spec(DType::bf16, K::attention_forward, {1, 1, 1, 8, 8, 0}, 0.1)),
+              HasSubstr("its dropout has draws of its own"));
+  EXPECT_THAT(reason(spec(DType::bf16, K::attention_backward, {1, 1, 1, 8, 136, 0})),
+              HasSubstr("cuDNN has no engine for it"));
+  // Gradients of all scores in 16 bits: 4 x 32 x 2048^2 x 2 bytes are 1 GiB.
+  const KernelSpec large = spec(DType::bf16, K::attention_backward, {4, 32, 8, 2048, 128, 0});
+  EXPECT_THAT(reason(large), HasSubstr("it takes 1025 MiB beside the arena, more than 256"));
+  CudnnAttention loose({Kernels::automatic, false});
+  EXPECT_GT(loose.prepare(large), std::size_t{4 * 32 * 2048 * 128 * 4});  // fp32 sums of dquery
 }
 
 TEST(CudaUnfusedAttention, EqualsTheCpus) {
