@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/program/happens_before.h"
+
 namespace trainyard {
 namespace {
 
@@ -73,22 +75,44 @@ std::int64_t gathering_ns(const Job& job, const RankTopology& topology, const Co
   return slowest;
 }
 
+// What instruction `i`'s group sends beside it until it has left: to the same side of the node's
+// border, at equal rates. The first replica's first rank stands for all.
+Bytes sent_beside(const Program& program, std::size_t i, const RankTopology& topology) {
+  const std::span<const Instr> code(program.code);
+  if (code[i].op != Op::send) return {};
+  std::size_t first = i;
+  while (first > 0 && (code[first - 1].flags & kGroupedWithNext) != 0) --first;
+  Coord coord;
+  coord[Axis::pipeline] = program.stage;
+  const RankId rank = topology.mesh().rank(coord);
+  const auto leaves = [&](const Instr& instr) {
+    return topology.routes()[topology.route(rank, instr.peer)].tier != Tier::node;
+  };
+  Bytes beside;
+  for (const Instr& other : group_at(code, first))
+    if (other.op == Op::send && &other != &code[i] && leaves(other) == leaves(code[i]))
+      beside += std::min(other.bytes, code[i].bytes);
+  return beside;
+}
+
 }  // namespace
 
-CommunicationSpecs::CommunicationSpecs(const Job& job, const ProgramSet& programs)
+CommunicationSpecs::CommunicationSpecs(const Job& job, const ProgramSet& programs,
+                                       const RankTopology& topology)
     : collectives{{Op::all_gather, Group::tensor, {}}} {
   std::map<CollectiveSpec, std::uint32_t> known;
-  std::map<Bytes, std::uint32_t> known_messages;
+  std::map<MessageSpec, std::uint32_t> known_messages;
   for (const auto& program : programs.by_stage) {
     auto& row = of.emplace_back(program->code.size(), kNone);
     auto& used = uses.emplace_back();
     for (std::size_t i = 0; i < program->code.size(); ++i) {
       const Instr& instr = program->code[i];
       if (instr.op == Op::send || instr.op == Op::recv) {
-        const Bytes sent = instr.bytes / message_parts(job);
+        const MessageSpec spec{instr.bytes / message_parts(job),
+                               sent_beside(*program, i, topology) / message_parts(job)};
         const auto [at, is_new] =
-            known_messages.try_emplace(sent, static_cast<std::uint32_t>(known_messages.size()));
-        if (is_new) messages.push_back(sent);
+            known_messages.try_emplace(spec, static_cast<std::uint32_t>(known_messages.size()));
+        if (is_new) messages.push_back(spec);
         row[i] = at->second;
       } else if (instr.op >= Op::all_gather && instr.op <= Op::broadcast) {
         const CollectiveSpec spec{instr.op, instr.group, collective_bytes(job, instr)};
@@ -124,7 +148,11 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
     }
   }
   const double given = job.measured.pipeline_transfer_ms;
-  for (const Bytes bytes : specs.messages) {
+  // A measured time is that of messages as they were.
+  const bool shares = std::ranges::find(job.cluster.measured_calls, op_name(Op::send),
+                                        &MeasuredCall::op) == job.cluster.measured_calls.end();
+  for (const auto& [bytes, beside] : specs.messages) {
+    const Bytes sent = shares ? bytes + beside : bytes;
     message_work_.push_back(
         given >= 0 ? 0 : scaled(costs.transfer_work(bytes).value, scale.pipeline_comm));
     gathering_.push_back(
@@ -132,9 +160,8 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
                    : scaled(gathering_ns(job, topology, costs, bytes * message_parts(job)),
                             scale.pipeline_comm));
     for (const Route& route : topology.routes())
-      messages_.push_back(gathering_.back() + scaled(given >= 0
-                                                         ? milliseconds(given)
-                                                         : costs.transfer(bytes, route).value,
+      messages_.push_back(gathering_.back() + scaled(given >= 0 ? milliseconds(given)
+                                                                : costs.transfer(sent, route).value,
                                                      scale.pipeline_comm));
   }
 }

@@ -17,15 +17,22 @@ struct CollectiveSpec {
   auto operator<=>(const CollectiveSpec&) const = default;
 };
 
+// A message as it leaves a rank.
+struct MessageSpec {
+  Bytes bytes;
+  Bytes beside;  // what others of its send/receive group send meanwhile over the same card or links
+  auto operator<=>(const MessageSpec&) const = default;
+};
+
 inline constexpr std::uint32_t kFreeCollective = 0;  // takes no time
 
 // The distinct collectives and messages of a job's programs, with what the job's software makes
 // of their sizes.
 struct CommunicationSpecs {
-  CommunicationSpecs(const Job& job, const ProgramSet& programs);
+  CommunicationSpecs(const Job& job, const ProgramSet& programs, const RankTopology& topology);
 
-  std::vector<CollectiveSpec> collectives;      // the first one is kFreeCollective
-  std::vector<Bytes> messages;                  // as they leave a rank
+  std::vector<CollectiveSpec> collectives;  // the first one is kFreeCollective
+  std::vector<MessageSpec> messages;
   std::vector<std::vector<std::uint32_t>> of;   // [stage][instruction]; kNone: no communication
   std::vector<std::vector<std::int64_t>> uses;  // [stage][collective]: how often in a step
 };

@@ -222,7 +222,7 @@ class Compiler {
     end.message = message_at(i);
     end.instr = static_cast<std::uint32_t>(i);
     end.sends = instr.op == Op::send;
-    end.bytes = inputs_.specs.messages[end.message];
+    end.bytes = inputs_.specs.messages[end.message].bytes;
     out_.transfers.push_back(end);
   }
 

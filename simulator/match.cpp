@@ -36,6 +36,8 @@ void match_transfers(std::vector<CompiledProgram>& programs) {
     for (std::size_t n = 0; n < sides[0].size() && n < sides[1].size(); ++n) {
       point_to(sides[0][n], sides[1][n]);
       point_to(sides[1][n], sides[0][n]);
+      // The sender knows what else leaves with it.
+      sides[1][n].end().message = sides[0][n].end().message;
     }
 }
 

@@ -9,7 +9,7 @@ Scene::Scene(const Job& job, const ProgramSet& set, const SimulationOptions& opt
              const Costs& costs)
     : topology(job, set),
       disturbances(job, topology.mesh(), topology.placement()),
-      specs(job, set),
+      specs(job, set, topology),
       times(job, specs, topology, costs, options.scale),
       flows(job, specs, topology, costs, options.scale),
       layout(make_layout(topology, disturbances,

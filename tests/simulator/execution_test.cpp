@@ -41,6 +41,22 @@ TEST(Execution, TransferStartsWhenBothSidesHaveReachedIt) {
   EXPECT_EQ(end_of(result, 1, received), 37);
 }
 
+// 7 and 5 bytes leave a rank at once and share its links: 5 are sent after 10 ns, the rest
+// after 12.
+TEST(Execution, MessagesOfOneGroupShareTheirSendersLinks) {
+  HandBuilt first(0), middle(1), last(2);
+  const auto backward = first.recv(1, 0, 5);
+  middle.send(-1, 0, 5);
+  const auto out = middle.send(1, 1, 7);
+  middle.at(out).stream = middle.at(out - 1).stream;
+  middle.group_last(2);
+  const auto forward = last.recv(-1, 1, 7);
+  const auto result = run(hand_job(1, 3), {first, middle, last});
+  EXPECT_EQ(end_of(result, 0, backward), 10);
+  EXPECT_EQ(end_of(result, 2, forward), 12);
+  EXPECT_EQ(end_of(result, 1, out), 12);
+}
+
 // A quarter of 40 bytes leaves each of four tensor ranks; what came in is gathered, 40 bytes long.
 TEST(Execution, ScatteredMessageTakesItsPartAndTheGathering) {
   Job job = hand_job(4, 2);
