@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -16,6 +17,16 @@ double computed_keys(double sequence, double window, double tile) {
   return reach - reach * reach / (2 * sequence);
 }
 
+// The head dimension of the kernel that takes heads of `dim`; the rest is zeros that are multiplied
+// all the same. FlashAttention 1 has kernels for 32, 64 and 128 (run_fmha_fwd_hdim*), Triton's
+// takes powers of two (BLOCK_HEADDIM), FlashAttention 2 has one for every multiple of 32.
+double padded_dim(std::int64_t dim, const std::string& attention) {
+  const auto wanted = static_cast<std::uint64_t>(dim);
+  const bool powers = attention == "flash1" || attention == "triton";
+  const std::uint64_t step = attention == "flash2" ? 32 : 1;
+  return static_cast<double>(powers ? std::bit_ceil(wanted) : (wanted + step - 1) / step * step);
+}
+
 }  // namespace
 
 const GpuProfile::Attention& KernelTimer::fused_attention() const {
@@ -30,13 +41,14 @@ const GpuProfile::Attention& KernelTimer::fused_attention() const {
 
 // Flash attention: efficiency grows with the mean number of keys per query and with the number of
 // blocks that share the SMs. Fitted to the charts of flash-attention 1, 2, 3 and cuDNN and to
-// aiconfigurator's tables; a window of w keys costs w + one tile.
+// aiconfigurator's tables; a window of w keys costs w + one tile, a head that no kernel is made for
+// costs what the next wider one does.
 double KernelTimer::attention_us(const KernelSpec& kernel) const {
   const GpuProfile::Attention& fit = fused_attention();
   const bool forward = kernel.kind == KernelKind::attention_forward;
   const double batch_heads = static_cast<double>(kernel.shape[0] * kernel.shape[1]);
   const auto sequence = static_cast<double>(kernel.shape[3]);
-  const auto dim = static_cast<double>(kernel.shape[4]);
+  const double dim = padded_dim(kernel.shape[4], fit.name);
   const double keys = computed_keys(sequence, static_cast<double>(kernel.shape[5]),
                                     static_cast<double>(fit.window_tile));
   // 2 products forward; backward recomputes one and takes 4 more (arXiv 2205.14135).

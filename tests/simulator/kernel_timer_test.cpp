@@ -200,6 +200,21 @@ TEST(FlashAttention, FollowsThePublishedChartsOnA100) {
   }
 }
 
+// csrc/flash_attn/fmha_api.cpp of FlashAttention 1 takes the kernel for 128 above 64;
+// FlashAttention 2 has one for 96.
+TEST(FlashAttention, HeadsBetweenTwoKernelsCostWhatTheWiderOneDoes) {
+  const std::array<std::int64_t, 4> heads_80{1, 16, 2048, 80}, heads_96{1, 16, 2048, 96},
+      heads_128{1, 16, 2048, 128};
+  const auto time = [](const char* generation, const std::array<std::int64_t, 4>& shape) {
+    const KernelTimer timer(load_gpu("a100-sxm-80"), with_attention(generation));
+    return us(timer, attention(K::attention_forward, shape));
+  };
+  EXPECT_EQ(time("flash1", heads_96), time("flash1", heads_128));
+  EXPECT_EQ(time("triton", heads_80), time("triton", heads_128));
+  EXPECT_EQ(time("flash2", heads_80), time("flash2", heads_96));
+  EXPECT_LT(time("flash2", heads_96), 0.9 * time("flash2", heads_128));
+}
+
 TEST(FlashAttention, FollowsThePublishedChartsOnH100) {
   const KernelTimer flash3(load_gpu("h100-sxm"), with_attention("flash3"));
   const std::array<double, 6> forward{292, 423, 521, 579, 602, 616};  // FA3 causal, d = 128
