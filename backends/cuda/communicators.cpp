@@ -18,6 +18,10 @@ enum Pair : std::size_t {
   backward_to_last
 };
 
+// A call on a communicator that does not block comes back before a thread of NCCL's has launched
+// it, some tens of microseconds later: whoever slept would issue the next one a millisecond late.
+constexpr std::chrono::microseconds kAwake{500};
+
 int nccl_version() {
   int version = 0;
   if (ncclGetVersion(&version) != ncclSuccess) throw CudaError("ncclGetVersion failed");
@@ -55,11 +59,14 @@ void Communicators::each(F f) const {
 Communicators::~Communicators() { close(); }
 
 void Communicators::complete(ncclResult_t result, ncclComm_t comm, const char* call) const {
-  for (Patience patience(timeout_); result == ncclInProgress && comm != nullptr; patience.rest()) {
-    if (patience.ended())
-      throw CudaError(fmt::format("{} did not end within {:g} s", call, in_seconds(timeout_)));
+  const auto awake_until = std::chrono::steady_clock::now() + kAwake;
+  for (Patience patience(timeout_); result == ncclInProgress && comm != nullptr;) {
     if (ncclCommGetAsyncError(comm, &result) != ncclSuccess)
       throw CudaError(fmt::format("{}: the communicator is unusable", call));
+    if (result != ncclInProgress) break;
+    if (patience.ended())
+      throw CudaError(fmt::format("{} did not end within {:g} s", call, in_seconds(timeout_)));
+    if (std::chrono::steady_clock::now() >= awake_until) patience.rest();
   }
   if (result != ncclSuccess && result != ncclInProgress)
     throw CudaError(
@@ -83,7 +90,31 @@ void Communicators::forget() {
   pairs_ = {};
 }
 
+// One that refuses does so for all: what is registered already is not used either.
+std::string Communicators::register_memory(std::span<std::byte> memory) {
+  std::string problem;
+  each([&](ncclComm_t comm) {
+    if (!problem.empty() || memory.empty()) return;
+    void* handle = nullptr;
+    const ncclResult_t result = ncclCommRegister(comm, memory.data(), memory.size(), &handle);
+    if (result == ncclSuccess && handle != nullptr)
+      registrations_.push_back({comm, handle});
+    else
+      problem = fmt::format("ncclCommRegister: {} ({})", ncclGetErrorString(result),
+                            ncclGetLastError(comm));
+  });
+  if (!problem.empty()) deregister_memory();
+  return problem;
+}
+
+// Before a communicator ends, be it by an abort, as its memory may be freed then.
+void Communicators::deregister_memory() {
+  for (const Registration& r : registrations_) ncclCommDeregister(r.comm, r.handle);
+  registrations_.clear();
+}
+
 void Communicators::abort() {
+  deregister_memory();
   each([](ncclComm_t comm) { ncclCommAbort(comm); });
   forget();
 }
@@ -92,6 +123,7 @@ void Communicators::abort() {
 // before one is waited for: neighbours have theirs in other orders.
 void Communicators::close() {
   const bool broken = world_ != nullptr && !problem().empty();
+  deregister_memory();
   std::vector<ncclResult_t> states;
   each([&](ncclComm_t comm) {
     states.push_back(broken ? ncclSystemError : ncclCommFinalize(comm));

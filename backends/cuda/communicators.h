@@ -3,7 +3,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,9 @@ class Communicators {
   void complete(ncclResult_t result, ncclComm_t comm, const char* call) const;
   // What NCCL found wrong beside any call; empty: nothing.
   std::string problem() const;
+  // Lets messages of this memory go without a copy into NCCL's own buffers, where the machine has a
+  // way to. Returns why it has none; empty: it has. After connect(), until its end.
+  std::string register_memory(std::span<std::byte> memory);
   // Ends all that is under way on the GPU, here at once and at the peers by their own. Nothing
   // works afterwards until connect().
   void abort();
@@ -62,6 +67,7 @@ class Communicators {
   ncclComm_t split(int color, int key, const std::string& name);
   void close();
   void forget();
+  void deregister_memory();
   template <class F>
   void each(F f) const;
 
@@ -74,6 +80,11 @@ class Communicators {
   // To and from the next stage, to and from the one before: activations go on, gradients back.
   std::array<ncclComm_t, kPairs> pairs_{};
   std::array<std::int32_t, kGroups> sizes_{}, places_{};
+  struct Registration {
+    ncclComm_t comm;
+    void* handle;
+  };
+  std::vector<Registration> registrations_;
 };
 
 }  // namespace trainyard

@@ -51,6 +51,9 @@ class CudaBackend final : public RealBackend {
     size_ = mesh.size();
     failed_ = true;  // until all are there
     used_->comms.connect(mesh, store_);
+    const std::string copies = used_->comms.register_memory(used_->memory.addresses());
+    if (!copies.empty() && index(ranks_[0]) == 0)
+      fmt::print(stderr, "messages are copied into NCCL's buffers: {}\n", copies);
     failed_ = false;
   }
 
@@ -80,7 +83,7 @@ class CudaBackend final : public RealBackend {
                       dump = used_->device.recorder().dump();
     used_->comms.abort();
     if (store_ == nullptr || size_ < 2) return problem;
-    return problem + where_all_are(*store_, {ranks_[0], size_}, own, dump);
+    return problem + where_all_are(*store_, {ranks_[0], size_, used_->timeout}, own, dump);
   }
   void sum_some(std::span<double> values);
 
@@ -88,7 +91,8 @@ class CudaBackend final : public RealBackend {
   struct Used {
     Used(const Job& job, const RealBackendOptions& options)
         : timeout(timeout_of(job)),
-          memory(options.rank, static_cast<std::size_t>(options.memory.value)),
+          memory(options.rank, static_cast<std::size_t>(options.memory.value),
+                 job.mesh().size() > 1),
           comms(options.rank, timeout),
           device(job, {options.rank, timeout, job.running.cuda_graphs, attention_of(job.running)},
                  comms, memory.addresses()),

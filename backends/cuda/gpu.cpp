@@ -1,6 +1,7 @@
 #include "backends/cuda/gpu.h"
 
 #include <fmt/format.h>
+#include <nccl.h>
 
 #include "backends/cuda/kernels/cuda_error.h"
 #include "core/error.h"
@@ -44,11 +45,27 @@ void choose_gpu(std::int32_t number) {
   require(cudaSetDevice(number), "cudaSetDevice");
 }
 
-GpuMemory::GpuMemory(RankId rank, std::size_t bytes) {
+cudaError_t allocate_by_nccl(void** to, std::size_t bytes) {
+  return ncclMemAlloc(to, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t free_by_nccl(void* memory) {
+  return ncclMemFree(memory) == ncclSuccess ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+// NCCL's allocations are of whole granules, of 2 MiB and more: what does not fit in them may fit
+// without.
+GpuMemory::GpuMemory(RankId rank, std::size_t bytes, bool shared) : size_(bytes) {
   std::size_t free = 0, total = 0;
   require(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (shared) try {
+      shared_ = NcclBytes(bytes);
+      if (shared_.data() != nullptr) return;
+    } catch (const CudaError&) {
+      cudaGetLastError();  // no later call is to take it for its own
+    }
   try {
-    arena_ = DeviceBytes(bytes);
+    own_ = DeviceBytes(bytes);
   } catch (const CudaError& error) {
     throw ConfigError(fmt::format(
         "rank {} needs {:.2f} GiB of GPU memory, of {:.2f} GiB there are {:.2f} free ({}); "

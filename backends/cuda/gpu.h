@@ -15,21 +15,30 @@ namespace trainyard {
 // older than the runtime, when there is no such GPU, or when it is older than those built for.
 void choose_gpu(std::int32_t number);
 
+// Memory by ncclMemAlloc() and its end.
+cudaError_t allocate_by_nccl(void** to, std::size_t bytes);
+cudaError_t free_by_nccl(void* memory);
+
 // A rank's arena: one allocation for all that its programs keep and use.
 class GpuMemory final : public RankMemory {
  public:
-  // Throws ConfigError with what is free when it is more than the GPU has left.
-  GpuMemory(RankId rank, std::size_t bytes);
-  std::size_t size() const override { return arena_.size(); }
+  // Throws ConfigError with what is free when it is more than the GPU has left. `shared`: messages
+  // of it go to other ranks, which NCCL can map where it has allocated it.
+  GpuMemory(RankId rank, std::size_t bytes, bool shared);
+  std::size_t size() const override { return size_; }
   void read(std::size_t from, std::span<std::byte> to) const override;
   void write(std::size_t to, std::span<const std::byte> from) override;
   // For addresses only: a processor cannot follow them.
   std::span<std::byte> addresses() const {
-    return {static_cast<std::byte*>(arena_.data()), arena_.size()};
+    return {static_cast<std::byte*>(shared_.data() != nullptr ? shared_.data() : own_.data()),
+            size_};
   }
 
  private:
-  DeviceBytes arena_;
+  using NcclBytes = OwnedBytes<allocate_by_nccl, free_by_nccl>;
+  std::size_t size_;
+  DeviceBytes own_;
+  NcclBytes shared_;
 };
 
 class GpuEvent {

@@ -19,7 +19,8 @@ std::string where_all_are(Store& store, const OwnPlace& own, const std::string& 
                           const std::string& dump) try {
   store.set(key_of(static_cast<std::int32_t>(index(own.rank))), position + "\n" + dump);
   std::vector<std::optional<std::string>> said(static_cast<std::size_t>(own.ranks));
-  for (Patience patience(std::chrono::seconds(3));; patience.rest()) {
+  constexpr std::chrono::milliseconds kLeast = std::chrono::seconds(3);
+  for (Patience patience(std::max(kLeast, own.timeout / 8));; patience.rest()) {
     bool all = true;
     for (std::int32_t r = 0; r < own.ranks; ++r) {
       auto& text = said[static_cast<std::size_t>(r)];

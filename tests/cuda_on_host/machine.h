@@ -19,6 +19,10 @@ struct Machine {
   bool works = true;
   // NCCL calls on the device (-1: on any) until one fails or never ends; 0: none does.
   int failing_call = 0, hanging_call = 0, faulty_device = -1;
+  // How often a communicator that does not block is asked before a call on it is launched.
+  int launch_polls = 2;
+  // Whether NCCL has memory of its own to give, and can use the user's without a copy.
+  bool nccl_memory = true, nccl_registers = true;
 };
 Machine& machine();
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/nccl_comm.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/stream.h"
 
@@ -93,6 +94,11 @@ cudaError_t cudaFree(void* memory) {
     const auto piece = d.memory.find(reinterpret_cast<std::uintptr_t>(memory));
     if (piece == d.memory.end()) continue;
     const std::size_t bytes = piece->second;
+    if (is_registered(memory, bytes)) {
+      lock.unlock();
+      d.fail("memory is freed that is registered with NCCL");
+      return cudaErrorInvalidValue;
+    }
     d.memory.erase(piece);
     d.used -= bytes;
     lock.unlock();

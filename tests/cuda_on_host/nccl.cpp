@@ -9,18 +9,13 @@
 #include <random>
 
 #include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/nccl_comm.h"
 #include "tests/cuda_on_host/nccl_links.h"
 #include "tests/cuda_on_host/nccl_sums.h"
 #include "tests/cuda_on_host/runtime.h"
 #include "tests/cuda_on_host/stream.h"
 
 using namespace trainyard::cuda_on_host;
-
-// Calls in flight keep the links alive after the communicator is gone.
-struct ncclComm {
-  std::shared_ptr<Links> links;
-  std::thread starting;
-};
 
 namespace trainyard::cuda_on_host {
 namespace {
@@ -49,10 +44,10 @@ struct Memory {
 
 // Puts a call, with the memory it works on, on a stream. After an error it holds up the stream
 // until the communicator is aborted, as NCCL's kernels do; memory that is no GPU's fails the
-// device.
+// device. It comes back before it is launched.
 ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::initializer_list<Memory> memory,
                  std::function<void(Links&)> call) {
-  if (comm->links->state() == ncclInProgress) return ncclInvalidUsage;
+  if (comm->links->state() == ncclInProgress || comm->launching > 0) return ncclInvalidUsage;
   const bool there = std::ranges::all_of(
       memory, [](const Memory& m) { return m.bytes == 0 || is_device_memory(m.at, m.bytes); });
   enqueue(stream, [links = comm->links, there, fate = next_fate(), call = std::move(call)] {
@@ -69,7 +64,8 @@ ncclResult_t put(ncclComm_t comm, cudaStream_t stream, std::initializer_list<Mem
       return;
     }
   });
-  return ncclSuccess;
+  comm->launching = machine().launch_polls;
+  return comm->launching > 0 ? ncclInProgress : ncclSuccess;
 }
 
 std::span<const std::byte> part(const void* at, std::size_t bytes) {
@@ -107,6 +103,7 @@ void start(ncclComm* comm, std::function<void()> work) {
 }
 
 void end(ncclComm_t comm) {
+  expect_deregistered(comm);
   comm->links->abort();
   if (comm->starting.joinable()) comm->starting.join();
   delete comm;
@@ -149,7 +146,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t*) {
-  *comm = new ncclComm{std::make_shared<Links>(id.internal, rank, ranks), {}};
+  *comm = new ncclComm{std::make_shared<Links>(id.internal, rank, ranks), {}, 0};
   start(*comm, [links = (*comm)->links] { links->connect(); });
   return ncclInProgress;
 }
@@ -185,17 +182,23 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made
   std::ranges::stable_sort(all, {}, &Choice::key);
   const auto place = std::ranges::find(all, own.rank, &Choice::rank) - all.begin();
   *made = new ncclComm{
-      std::make_shared<Links>(name, static_cast<int>(place), static_cast<int>(all.size())), {}};
+      std::make_shared<Links>(name, static_cast<int>(place), static_cast<int>(all.size())), {}, 0};
   start(*made, [links = (*made)->links] { links->connect(); });
   return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = comm->links->state();
+  if (*state == ncclSuccess && comm->launching > 0) {
+    --comm->launching;
+    *state = ncclInProgress;
+  }
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm->links->state(); }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return comm->launching > 0 ? ncclInvalidUsage : comm->links->state();
+}
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   end(comm);

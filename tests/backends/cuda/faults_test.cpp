@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 
 #include "backends/cuda/communicators.h"
@@ -8,6 +10,8 @@
 #include "core/error.h"
 #include "tests/backends/cpu/rank_threads.h"
 #include "tests/cuda_on_host/machine.h"
+#include "tests/cuda_on_host/nccl_comm.h"
+#include "tests/cuda_on_host/stream.h"
 
 namespace trainyard::testing {
 namespace {
@@ -17,6 +21,14 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 // The machine as it is until the end of the test.
+// Ranks tell each other of a failure within an eighth of the time-out, for which the thread
+// sanitizer's are late otherwise.
+#ifdef __SANITIZE_THREAD__
+constexpr const char* kTimeout = "run.timeout_s=240";
+#else
+constexpr const char* kTimeout = "run.timeout_s=20";
+#endif
+
 class CudaFaults : public ::testing::Test {
  protected:
   ~CudaFaults() override { cuda_on_host::machine() = usual_; }
@@ -92,9 +104,10 @@ TEST_F(ThreadCudaFaults, ARankThatDoesNotComeIsMissedInTime) {
 }
 
 TEST_F(ThreadCudaFaults, AnErrorOfNcclEndsAllRanksAndNamesTheInstruction) {
+  machine().launch_polls = 0;  // the call is given; what becomes of it shows beside any call
   machine().faulty_device = 1;
   machine().failing_call = 4;
-  const RanksRun run = run_ranks(small_job({"parallel.tensor=2"}), make_cuda_backend);
+  const RanksRun run = run_ranks(small_job({"parallel.tensor=2", kTimeout}), make_cuda_backend);
   EXPECT_THAT(run.problems[1],
               AllOf(HasSubstr("rank 1: NCCL: unhandled system error (the test wants this"),
                     ContainsRegex("in instruction [0-9]+ of step 0 .all_reduce on stream tensor"),
@@ -138,11 +151,54 @@ TEST_F(ThreadCudaFaults, ARankThatDiesBetweenStepsEndsTheOthersWhoNameIt) {
   how.before_step = [](std::int32_t rank, int step, Program&) {
     if (rank == 2 && step == 1) throw std::runtime_error("died");
   };
-  const RanksRun run =
-      run_ranks(small_job({"parallel.data=2", "parallel.pipeline=2"}), make_cuda_backend, how);
+  const RanksRun run = run_ranks(small_job({"parallel.data=2", "parallel.pipeline=2", kTimeout}),
+                                 make_cuda_backend, how);
   EXPECT_EQ(run.problems[2], "died");
   for (const int rank : {0, 1, 3})
     EXPECT_THAT(run.problems[static_cast<std::size_t>(rank)], HasSubstr("rank is silent: 2"));
+}
+
+// Each call was slept over for a millisecond and more, once for each time that NCCL was asked.
+TEST_F(ThreadCudaFaults, ACallThatAThreadOfNcclsLaunchesIsNotSleptOver) {
+  machine().launch_polls = 10;
+  RanksHow how;
+  how.steps = 1;
+  const auto start = std::chrono::steady_clock::now();
+  const RanksRun run = run_ranks(small_job({"parallel.tensor=2"}), make_cuda_backend, how);
+  EXPECT_EQ(run.first_problem(), "");
+  // 4 layers, 4 sequences and 4 collectives of each took 1 + 2 + … + 32 + 4 x 50 ms.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(64 * 263 / 2));
+}
+
+TEST_F(ThreadCudaFaults, MessagesGoWithoutACopyAndAsWellWithOneWhereNcclRefuses) {
+  std::atomic<int> most{0};
+  RanksHow how;
+  how.steps = 1;
+  how.before_step = [&](std::int32_t, int, Program&) {
+    most = std::max(most.load(), cuda_on_host::nccl_registrations());
+  };
+  const Job job = small_job({"parallel.tensor=2", "parallel.pipeline=2"});
+  const RanksRun without = run_ranks(job, make_cuda_backend, how);
+  EXPECT_EQ(without.first_problem(), "");
+  // Of each rank: all ranks', the tensor ranks' two, and two with the other stage, both ways.
+  EXPECT_GE(most, 4 * (1 + 2 + 2));
+  EXPECT_EQ(cuda_on_host::nccl_registrations(), 0);
+
+  machine().nccl_registers = machine().nccl_memory = false;
+  most = 0;
+  const RanksRun with = run_ranks(job, make_cuda_backend, how);
+  EXPECT_EQ(with.first_problem(), "");
+  EXPECT_EQ(most, 0);
+  EXPECT_EQ(with.losses, without.losses);
+}
+
+TEST_F(ThreadCudaFaults, AFailureTakesRegistrationsBackToo) {
+  machine().faulty_device = 1;
+  machine().failing_call = 4;
+  const RanksRun run = run_ranks(small_job({"parallel.tensor=2", kTimeout}), make_cuda_backend);
+  EXPECT_NE(run.first_problem(), "");
+  EXPECT_EQ(cuda_on_host::nccl_registrations(), 0);
+  EXPECT_EQ(cuda_on_host::device_problem(), "");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
 #include <atomic>
 #include <chrono>
@@ -170,6 +171,30 @@ TEST(ThreadCudaStandIn, AFailureOfWorkStaysOnTheDeviceAndHoldsNobodyUp) {
     EXPECT_EQ(cudaStreamSynchronize(s.a), cudaErrorLaunchFailure);
     EXPECT_EQ(device_problem(), "beyond its memory");
   }
+  cudaSetDevice(0);
+}
+
+// On a device of its own, which is of no use afterwards.
+TEST(NcclStandIn, MemoryThatIsRegisteredIsNotFreed) {
+  constexpr int kDevice = 5;
+  cudaSetDevice(kDevice);
+  ncclUniqueId id{};
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = nullptr;
+  ncclResult_t state = ncclGetUniqueId(&id);
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
+  do ncclCommGetAsyncError(comm, &state);
+  while (state == ncclInProgress);
+  void *memory = nullptr, *handle = nullptr;
+  ASSERT_EQ(ncclMemAlloc(&memory, 64), ncclSuccess);
+  EXPECT_EQ(ncclCommRegister(comm, &state, sizeof state, &handle), ncclInvalidArgument);
+  ASSERT_EQ(ncclCommRegister(comm, memory, 64, &handle), ncclSuccess);
+  EXPECT_EQ(ncclMemFree(memory), ncclUnhandledCudaError);
+  EXPECT_EQ(device_problem(), "memory is freed that is registered with NCCL");
+  EXPECT_EQ(ncclCommDeregister(comm, handle), ncclSuccess);
+  EXPECT_EQ(ncclCommDeregister(comm, handle), ncclInvalidArgument);
+  EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   cudaSetDevice(0);
 }
 

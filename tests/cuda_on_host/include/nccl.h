@@ -39,6 +39,8 @@ struct ncclConfig_t {
 inline constexpr int NCCL_SPLIT_NOCOLOR = -1;
 using ncclComm_t = struct ncclComm*;
 
+ncclResult_t ncclMemAlloc(void** to, std::size_t bytes);
+ncclResult_t ncclMemFree(void* memory);
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
 const char* ncclGetLastError(ncclComm_t comm);
@@ -51,6 +53,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state);
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, std::size_t bytes,
+                              void** handle);
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
 
 ncclResult_t ncclAllReduce(const void* from, void* to, std::size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
