@@ -22,10 +22,11 @@ FABRIC = "cluster.fabric"
 
 
 class Study:
-    def __init__(self, program, folder, scenario, sequences):
-        self.program, self.folder, self.scenario = program, folder, scenario
-        self.always = [f"batch.global_sequences={sequences}"] if sequences else []
-        self.wanted = None  # a list while runs are collected, not run
+    def __init__(self, options):
+        self.program, self.folder, self.scenario = options.program, options.folder, options.scenario
+        self.always = [f"batch.global_sequences={options.sequences}"] if options.sequences else []
+        self.pool = ThreadPoolExecutor(options.jobs)
+        self.runs = {}  # futures, by arguments
         self.folder.mkdir(parents=True, exist_ok=True)
         self.random_nodes = self.folder / "random-nodes.toml"
         self.write_placement()
@@ -40,16 +41,16 @@ class Study:
         self.random_nodes.write_text(f"[parallel]\nplacement = {slots}\n")
 
     def run(self, *changes, faults=(), model="flow", nodes=None):
-        """What `sim --json` says of a step, or {"failure": …} where NCCL gave up."""
+        """Will be what `sim --json` says of a step, or {"failure": …} where NCCL gave up."""
         arguments = [f"--set={change}"
                      for change in (f"network.model={model}", *self.always, *changes)]
         arguments += [f"--fault={fault}" for fault in faults]
         if nodes:
             arguments.insert(0, str(nodes))
-        if self.wanted is not None:
-            self.wanted.append(arguments)
-            return self.placeholder
-        return self.report(arguments)
+        key = tuple(arguments)
+        if key not in self.runs:
+            self.runs[key] = self.pool.submit(self.report, arguments)
+        return self.runs[key]
 
     def report(self, arguments):
         key = hashlib.sha256("\n".join(arguments).encode()).hexdigest()[:12]
@@ -63,16 +64,6 @@ class Study:
             elif not path.exists():
                 raise SystemExit(done.stderr)
         return json.loads(path.read_text())
-
-    def run_all(self, base, parts, jobs):
-        """Runs what the parts will ask for, several at a time."""
-        self.wanted, self.placeholder = [], base
-        for part in parts:
-            list(part(self, base))
-        wanted, self.wanted = self.wanted, None
-        distinct = {tuple(arguments): arguments for arguments in wanted}
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(self.report, distinct.values()))
 
 
 def link_of(name):
@@ -117,87 +108,88 @@ def cells(result, base):
             percent(network["slowest_flow_fraction"]), percent(network["max_link_load"]))
 
 
-def table(title, note, rows, base):
+def lines_of(table, base):
+    title, rows, *note = table
     yield f"\n## {title}\n"
-    if note:
-        yield note + "\n"
+    for sentence in note:
+        yield sentence + "\n"
     yield "| | step s | over the first line | slowest flow | busiest link | what bound it |"
     yield "|---|---|---|---|---|---|"
-    for name, result in rows:
+    for name, run in rows:
+        result = run.result()
         yield "| " + " | ".join((name, *cells(result, base), bound(result, base))) + " |"
 
 
 def kinds_of_model(study, base):
-    yield from table("Base", "", (
+    yield ("Base", (
         ("every flow on its path", base),
         ("no contention (`ideal`)", study.run(model="ideal")),
-        ("expected collisions (`analytic`)", study.run(model="analytic"))), base)
+        ("expected collisions (`analytic`)", study.run(model="analytic"))))
 
 
 def shape(study, base):
     """Questions about how the fabric is built and how jobs lie on it."""
     run = study.run
-    yield from table("Ports split in two, or as fast as cards", "", (
+    yield ("Ports split in two, or as fast as cards", (
         ("400G uplinks above 200G cards (2 x 200G at each ToR port)", base),
-        ("64 x 200G uplinks", run(f"{FABRIC}.tor_uplinks=64", f"{FABRIC}.uplink_gbps=200"))), base)
-    yield from table("Eight rails or one", "", (
+        ("64 x 200G uplinks", run(f"{FABRIC}.tor_uplinks=64", f"{FABRIC}.uplink_gbps=200"))))
+    yield ("Eight rails or one", (
         ("card i to ToR i of 8, 64 nodes below a set", base),
-        ("all cards of 8 nodes to one ToR", run(f"{FABRIC}.rails=1", f"{FABRIC}.nodes_per_tor=8"))),
-        base)
-    yield from table("Placement", "", (
+        ("all cards of 8 nodes to one ToR", run(f"{FABRIC}.rails=1", f"{FABRIC}.nodes_per_tor=8"))))
+    yield ("Placement", (
         ("data-parallel rings below few ToR sets, pipelines across", base),
         ("pipelines below one ToR set, rings across",
          run('parallel.order=tensor-pipeline-data')),
-        ("nodes in random order", run(nodes=study.random_nodes))), base)
-    yield from table("Queue pairs of a connection", "", (
+        ("nodes in random order", run(nodes=study.random_nodes))))
+    yield ("Queue pairs of a connection", (
         ("1, in order", base), ("4, in order", run(f"{QPS}=4")), ("16, in order", run(f"{QPS}=16")),
         ("1, random nodes", run(nodes=study.random_nodes)),
         ("4, random nodes", run(f"{QPS}=4", nodes=study.random_nodes)),
         ("packets spread over all paths, random nodes",
-         run(f"{FABRIC}.adaptive_routing=true", nodes=study.random_nodes))), base)
-    yield from table("Hashes", "", (
+         run(f"{FABRIC}.adaptive_routing=true", nodes=study.random_nodes))))
+    yield ("Hashes", (
         ("each switch its own seed", base),
         ("all alike (polarised)", run(f"{FABRIC}.polarised=true")),
-        ("polarised, random nodes", run(f"{FABRIC}.polarised=true", nodes=study.random_nodes))),
-        base)
-    yield from table("Oversubscription above the pods", "", (
+        ("polarised, random nodes", run(f"{FABRIC}.polarised=true", nodes=study.random_nodes))))
+    yield ("Oversubscription above the pods", (
         ("1:1", base), ("1:2", run(f"{FABRIC}.oversubscription=2")),
         ("1:7", run(f"{FABRIC}.oversubscription=7")),
-        ("1:7, random nodes", run(f"{FABRIC}.oversubscription=7", nodes=study.random_nodes))), base)
+        ("1:7, random nodes", run(f"{FABRIC}.oversubscription=7", nodes=study.random_nodes))))
 
 
 def congestion(study, base):
     run = study.run
     control = "network.congestion_control"
-    yield from table("Congestion control", "", (
+    yield ("Congestion control", (
         ("rates fair at once", base),
         ("DCQCN, paper", run(f"{control}=dcqcn", "network.dcqcn_parameters=paper")),
         ("DCQCN, NVIDIA", run(f"{control}=dcqcn", "network.dcqcn_parameters=nvidia")),
-        ("hybrid", run(f"{control}=hybrid"))), base)
+        ("hybrid", run(f"{control}=hybrid"))))
 
 
 def faults(study, base):
     def run(*list_of_faults, changes=()):
         return study.run(*changes, faults=list_of_faults)
-    slowest = link_of(base["network"]["slowest_flow_link"])
-    yield from table("One link at half speed", "", (
+    slowest = link_of(base.result()["network"]["slowest_flow_link"])
+    yield ("One link at half speed", (
         ("all whole", base),
         ("a card's way out", run("link_slow link=nic_out:0 factor=2")),
         (f"the uplink of the slowest flow, `{slowest}`",
-         run(f"link_slow link={slowest} factor=2"))), base)
-    yield from table("A dead switch", "", (
+         run(f"link_slow link={slowest} factor=2"))))
+    yield ("A dead switch", (
         ("all alive", base),
         ("an aggregation switch, known", run("switch_down switch=aggregation:0")),
         ("a core switch, known", run("switch_down switch=core:0:0")),
         ("an aggregation switch at 0.5 s, known 200 ms later",
          run("switch_down switch=aggregation:0 at=0.5s converge=200ms")),
-        ("a ToR switch at 0.5 s", run("switch_down switch=tor:0 at=0.5s"))), base)
+        ("a ToR switch at 0.5 s", run("switch_down switch=tor:0 at=0.5s"))))
     flap = "flap link=nic_out:0 at=0.5s down=2s converge=10s"
     def timeout(value, *more):
         return run(flap, changes=(f"network.ib_timeout={value}", *more))
-    yield from table("A card's cable down for 2 s", "At 0.5 s, both directions; seven retries.", (
+    yield ("A card's cable down for 2 s", (
         ("none", base), ("NCCL_IB_TIMEOUT 14", timeout(14)), ("18", timeout(18)), ("20", timeout(20)),
-        ("20, adaptive retransmission", timeout(20, "network.adaptive_retransmission=true"))), base)
+        ("20, adaptive retransmission", timeout(20, "network.adaptive_retransmission=true"))),
+           "At 0.5 s, both directions; seven retries.")
 
 
 def main():
@@ -208,10 +200,11 @@ def main():
     parser.add_argument("--sequences", type=int, help="a shorter step than the scenario's")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, 250 MB each")
     options = parser.parse_args()
-    study = Study(options.program, options.folder, options.scenario, options.sequences)
+    study = Study(options)
     base = study.run()
-    parts = (kinds_of_model, shape, congestion, faults)
-    study.run_all(base, parts, options.jobs)
+    # All runs wait for their turn before the first table asks for one.
+    tables = [table for part in (kinds_of_model, shape, congestion, faults)
+              for table in part(study, base)]
     of_step = f", with {options.sequences} sequences a step" if options.sequences else ""
     lines = ["# The network under MegaScale's step\n",
              f"Made by `fabric/run.py`: one step of `scenarios/{options.scenario.name}`{of_step}, every "
@@ -219,8 +212,8 @@ def main():
              "Slowest flow: its mean rate, as a part of a card's; busiest link: bytes carried, as a "
              "part of what it could carry in the whole step. What bound it: how parts of the critical "
              "path moved, and the link that held the slowest flow back."]
-    for part in parts:
-        lines += part(study, base)
+    for table in tables:
+        lines += lines_of(table, base.result())
     (study.folder / "fabric.md").write_text("\n".join(lines) + "\n")
 
 
