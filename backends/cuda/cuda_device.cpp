@@ -42,7 +42,8 @@ CudaDevice::CudaDevice(const Job& job, const Setting& setting, Communicators& co
       comms_(comms),
       arena_(arena),
       messages_(comms, streams_),
-      recorder_(setting.rank) {}
+      recorder_(setting.rank),
+      attention_(setting.attention) {}
 
 Time CudaDevice::now() {
   return nanoseconds(std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -68,12 +69,11 @@ CudaDevice::Loaded& CudaDevice::load(const Program& program) {
     if (instr.op != Op::kernel) continue;
     auto& state = loaded.states[instr.stream];
     if (state == nullptr)
-      state = std::make_unique<CudaKernelState>(exchange_.scalars(), setting_.attention);
+      state = std::make_unique<CudaKernelState>(exchange_.scalars(), attention_);
     state->prepare(program.kernels[instr.what], contexts_.of(instr));
   }
-  for (const auto& [stream, state] : loaded.states)
-    for (const std::string& note : state->take_notes())
-      if (index(setting_.rank) == 0) fmt::print(stderr, "{}\n", note);
+  for (const std::string& note : attention_.take_notes())
+    if (index(setting_.rank) == 0) fmt::print(stderr, "{}\n", note);
   return loaded;
 }
 

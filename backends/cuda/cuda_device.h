@@ -8,6 +8,7 @@
 #include "backends/cuda/flight_recorder.h"
 #include "backends/cuda/gpu_streams.h"
 #include "backends/cuda/instr_times.h"
+#include "backends/cuda/kernels/cudnn_attention.h"
 #include "backends/cuda/kernels/state.h"
 #include "backends/cuda/messages.h"
 #include "backends/cuda/step_exchange.h"
@@ -81,6 +82,7 @@ class CudaDevice final : public StreamDevice {
   StepExchange exchange_;
   StepGraphs graphs_;
   FlightRecorder recorder_;
+  CudnnAttention attention_;
   GpuEvent fence_, last_;
   std::array<bool, kStreams> fenced_{};     // streams that have yet to wait for fence_
   std::map<std::uint64_t, Loaded> loaded_;  // by program_hash() of the program alone

@@ -88,9 +88,10 @@ double difference(const Buffer& gpu, const Buffer& cpu, double absolute) {
 
 Gpu::Gpu()
     : scalars_(sizeof(StepScalars)),
-      own_(static_cast<const StepScalars*>(scalars_.data()), {AttentionChoice::Kernels::own, true}),
-      cudnn_(static_cast<const StepScalars*>(scalars_.data()),
-             {AttentionChoice::Kernels::cudnn, true}) {
+      no_cudnn_({AttentionChoice::Kernels::own, true}),
+      all_cudnn_({AttentionChoice::Kernels::cudnn, true}),
+      own_(static_cast<const StepScalars*>(scalars_.data()), no_cudnn_),
+      cudnn_(static_cast<const StepScalars*>(scalars_.data()), all_cudnn_) {
   require(cudaStreamCreate(&stream_), "cudaStreamCreate");
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "backends/cuda/kernels/cudnn_attention.h"
 #include "backends/cuda/kernels/kernels.h"
 #include "tests/cuda_kernels_check/cases.h"
 
@@ -24,6 +25,7 @@ class Gpu {
   CudaKernelState& prepare(const Case& c);
 
   DeviceBytes scalars_;
+  CudnnAttention no_cudnn_, all_cudnn_;
   CudaKernelState own_, cudnn_;
   cudaStream_t stream_ = nullptr;
 };

@@ -11,7 +11,7 @@
 
 namespace trainyard {
 
-// Which of a stream's attention kernels are cuDNN's: a plan for each shape, made before the first
+// Which of a thread's attention kernels are cuDNN's: a plan for each shape, made before the first
 // launch, and why there is none for the others.
 class CudnnAttention {
  public:

@@ -10,23 +10,19 @@
 
 namespace trainyard {
 
-CudaKernelState::CudaKernelState(const StepScalars* scalars, const AttentionChoice& attention)
-    : scalars_(scalars),
-      gemm_(std::make_unique<GemmPlans>()),
-      attention_(std::make_unique<CudnnAttention>(attention)) {}
+CudaKernelState::CudaKernelState(const StepScalars* scalars, CudnnAttention& attention)
+    : scalars_(scalars), gemm_(std::make_unique<GemmPlans>()), attention_(attention) {}
 
 CudaKernelState::~CudaKernelState() = default;
 
 void CudaKernelState::prepare(const KernelSpec& spec, const KernelContext& context) {
   const std::size_t bytes =
-      std::max(cuda_kernels::scratch_bytes(spec, context), attention_->prepare(spec));
+      std::max(cuda_kernels::scratch_bytes(spec, context), attention_.prepare(spec));
   if (bytes > scratch_.size()) scratch_ = DeviceBytes(bytes);
   if (kernel_info(spec.kind).cost != CostClass::optimizer) return;
   const TensorKey key{context.tensors.data(), context.tensors.size(), spec.shape[0]};
   tensors_.insert_or_assign(key, cuda_kernels::upload_tensors(context.tensors, spec.shape[0]));
 }
-
-std::vector<std::string> CudaKernelState::take_notes() { return attention_->take_notes(); }
 
 void* CudaKernelState::scratch(std::size_t bytes) const {
   check(bytes <= scratch_.size(), "a kernel that was not prepared needs {} bytes, there are {}",

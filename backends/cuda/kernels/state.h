@@ -6,13 +6,10 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "backends/common/kernel_call.h"
-#include "backends/cuda/kernels/attention_plans.h"
 #include "backends/cuda/kernels/owned_bytes.h"
 #include "backends/cuda/kernels/step_scalars.h"
 
@@ -43,8 +40,9 @@ struct DeviceTensors {
 // share the scratch memory, in the stream's order.
 class CudaKernelState {
  public:
-  // `scalars`: device memory, which the caller uploads before each step.
-  explicit CudaKernelState(const StepScalars* scalars, const AttentionChoice& attention = {});
+  // `scalars`: device memory, which the caller uploads before each step. `attention`: of all
+  // streams of a thread.
+  CudaKernelState(const StepScalars* scalars, CudnnAttention& attention);
   ~CudaKernelState();
 
   // Makes memory, tensor and tensor lists ready for a kernel that will be launched. Not while
@@ -57,9 +55,7 @@ class CudaKernelState {
   void* scratch(std::size_t bytes) const;
   const DeviceTensors& tensors(const KernelContext& context, std::int64_t elements) const;
   GemmPlans& gemm() { return *gemm_; }
-  CudnnAttention& cudnn_attention() { return *attention_; }
-  // Lines for the user on choices of kernels, each once.
-  std::vector<std::string> take_notes();
+  CudnnAttention& cudnn_attention() { return attention_; }
 
  private:
   using TensorKey = std::tuple<const FlatTensor*, std::size_t, std::int64_t>;
@@ -67,7 +63,7 @@ class CudaKernelState {
   DeviceBytes scratch_;
   std::map<TensorKey, DeviceTensors> tensors_;
   std::unique_ptr<GemmPlans> gemm_;
-  std::unique_ptr<CudnnAttention> attention_;
+  CudnnAttention& attention_;
 };
 
 }  // namespace trainyard

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/kernels/cuda_error.h"
+#include "backends/cuda/kernels/cudnn_attention.h"
 
 namespace trainyard::testing {
 namespace {
@@ -33,11 +34,16 @@ struct Gpu {
   CudaKernelState& state(const AttentionChoice& attention) {
     auto& made = states[{attention.kernels, attention.repeatable}];
     if (made == nullptr)
-      made = std::make_unique<CudaKernelState>(static_cast<const StepScalars*>(scalars.data()),
-                                               attention);
-    return *made;
+      made = std::make_unique<State>(static_cast<const StepScalars*>(scalars.data()), attention);
+    return made->kernels;
   }
-  std::map<std::pair<AttentionChoice::Kernels, bool>, std::unique_ptr<CudaKernelState>> states;
+  struct State {
+    State(const StepScalars* at, const AttentionChoice& choice)
+        : attention(choice), kernels(at, attention) {}
+    CudnnAttention attention;
+    CudaKernelState kernels;
+  };
+  std::map<std::pair<AttentionChoice::Kernels, bool>, std::unique_ptr<State>> states;
   cudaStream_t stream = nullptr;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "backends/cuda/kernels/attention_plans.h"
 #include "backends/cuda/kernels/kernels.h"
 #include "tests/backends/cpu/kernels/harness.h"
 
