@@ -240,9 +240,22 @@ CollectiveTimer::Choice CollectiveTimer::choose(Op op, const GroupShape& shape, 
   return choice(best, algorithm);
 }
 
-bool CollectiveTimer::takes_ring(Op op, const GroupShape& shape, Bytes bytes) const {
-  return op != Op::all_to_all &&
-         time(op, shape, bytes) == ring_time(op, shape, bytes, expected_wires(shape));
+Wiring CollectiveTimer::wiring(Op op, const GroupShape& shape, Bytes bytes) const {
+  if (shape.nodes <= 1 || bytes.value <= 0 || op == Op::all_to_all || measured(op) != nullptr)
+    return Wiring::none;
+  const Wires expected = expected_wires(shape);
+  return choose(op, shape, bytes, expected, expected).algorithm == "ring" ? Wiring::ring
+                                                                          : Wiring::tree;
+}
+
+Time CollectiveTimer::time_over(Op op, const GroupShape& shape, Bytes bytes,
+                                const Wires& wires) const {
+  const Wires expected = expected_wires(shape);
+  const std::string_view algorithm = choose(op, shape, bytes, expected, expected).algorithm;
+  if (algorithm == "ring") return ring_time(op, shape, bytes, wires);
+  if (algorithm == "tree") return tree_time(shape, bytes, wires);
+  const Call call{op, shape, static_cast<double>(bytes.value)};
+  return microseconds(nccl_.launch_us + nvls_us(call, link(shape, wires)));
 }
 
 Time CollectiveTimer::transfer(Bytes bytes, Tier tier, std::int32_t concurrent_per_node) const {

@@ -151,7 +151,7 @@ class Compiler {
       spec = kFreeCollective;
     waits = add_work(i, inputs_.times.collective_work(spec, shape), waits);
     if (instr.group == Group::tensor &&
-        !inputs_.flows.tensor_ring(spec, program_.stage, inputs_.topology)) {
+        !inputs_.flows.tensor(spec, program_.stage, inputs_.topology)) {
       at = add(StepKind::collective, instr.stream, waits, i);
       out_.steps[at].detail = spec;
     } else {

@@ -28,18 +28,18 @@ Time ModelCosts::message_overhead(const Route& route) const {
   return collectives_.message_overhead(route.tier);
 }
 
-bool ModelCosts::is_ring(Op op, const GroupShape& shape, Bytes bytes) const {
-  return collectives_.takes_ring(op, shape, bytes);
+Wiring ModelCosts::wiring(Op op, const GroupShape& shape, Bytes bytes) const {
+  return collectives_.wiring(op, shape, bytes);
 }
 
-Time ModelCosts::ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const {
-  Wires wires = collectives_.expected_wires(shape);
-  // The time step by step has the latency in it; here is what the bytes alone took.
-  const double sent_us =
-      std::max(to_microseconds(on_wire) / 2, to_microseconds(on_wire) - wires.latency_us);
-  wires.node = {static_cast<double>(ring_bytes(op, shape.ranks, bytes).value) / (sent_us * 1e-6)};
-  return seconds(to_seconds(collectives_.ring_time(op, shape, bytes, wires)) * in_training_);
+// The time step by step has the latency in it; the wires are what the bytes alone tell.
+Time ModelCosts::over_flows(Op op, const GroupShape& shape, Bytes bytes,
+                            const OnWire& on_wire) const {
+  const double sent_s = to_seconds(std::max(on_wire.time - on_wire.latency, nanoseconds(1)));
+  const Wires wires{{static_cast<double>(on_wire.of_node.value) / sent_s}, on_wire.mean_latency_us};
+  return seconds(to_seconds(collectives_.time_over(op, shape, bytes, wires)) * in_training_);
 }
+
 Time ModelCosts::collective_work(Op op, const GroupShape& shape, Bytes bytes) const {
   return collectives_.work(op, shape.ranks, bytes);
 }

@@ -12,6 +12,14 @@ struct Route {
   auto operator<=>(const Route&) const = default;
 };
 
+// What the flows of a collective took, and how they lay.
+struct OnWire {
+  Time time;
+  Time latency;                // of the longest path
+  double mean_latency_us = 0;  // over all paths
+  Bytes of_node;  // that left the busiest node, had each of its cards sent equally much
+};
+
 // What work costs on a cluster whose ranks do nothing else, before scales and measured times.
 // The seam between the executor and the models of kernels and collectives.
 class Costs {
@@ -20,11 +28,11 @@ class Costs {
   virtual Time kernel(const KernelSpec& kernel) const = 0;
   virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
   virtual Time transfer(Bytes bytes, const Route& route) const = 0;
-  // For networks whose flows meet: what a message takes before it leaves as a flow; whether a
-  // collective is a ring, and what it takes when its data were on the wire for `on_wire`.
+  // For networks whose flows meet: what a message takes before it leaves as a flow; how the flows
+  // of a collective lie, and what it takes when they took so long.
   virtual Time message_overhead(const Route&) const { return {}; }
-  virtual bool is_ring(Op, const GroupShape&, Bytes) const { return false; }
-  virtual Time ring(Op op, const GroupShape& shape, Bytes bytes, Time) const {
+  virtual Wiring wiring(Op, const GroupShape&, Bytes) const { return Wiring::none; }
+  virtual Time over_flows(Op op, const GroupShape& shape, Bytes bytes, const OnWire&) const {
     return collective(op, shape, bytes);
   }
   // What each member works for a collective or either side for a message before its part of the
@@ -43,8 +51,9 @@ class ModelCosts final : public Costs {
   Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer(Bytes bytes, const Route& route) const override;
   Time message_overhead(const Route& route) const override;
-  bool is_ring(Op op, const GroupShape& shape, Bytes bytes) const override;
-  Time ring(Op op, const GroupShape& shape, Bytes bytes, Time on_wire) const override;
+  Wiring wiring(Op op, const GroupShape& shape, Bytes bytes) const override;
+  Time over_flows(Op op, const GroupShape& shape, Bytes bytes,
+                  const OnWire& on_wire) const override;
   Time collective_work(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer_work(Bytes bytes) const override;
   double slowest_gpu() const override { return slowest_gpu_; }

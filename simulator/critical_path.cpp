@@ -123,7 +123,7 @@ class PathWalker {
       if (end(at_) - start(at_) > executor_.crossings().duration(id, at_.lane))
         add(last.island, last.stage, last.lane);
     } else if (op.group != Group::data) {
-      const bool all_lanes = op.group == Group::model || op.group == Group::world;
+      const bool all_lanes = spans_lanes(op.group);
       const bool ends_only = op.group == Group::embedding;
       for (std::int32_t stage = 0; stage < scene_.layout.stages; ++stage) {
         if (ends_only && stage != 0 && stage != scene_.layout.stages - 1) continue;

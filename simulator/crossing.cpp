@@ -14,13 +14,15 @@ Crossings::Crossings(const Scene& scene)
           program.collectives[static_cast<std::size_t>(group)].size());
     };
     count += collectives(Group::data);
-    embedding_ = std::max(embedding_, collectives(Group::world));
-    if (scene.flows.any()) embeddings_ = std::max(embeddings_, collectives(Group::embedding));
+    inside_ = std::max(inside_, collectives(Group::world));
+    if (!scene.flows.any()) continue;
+    embeddings_ = std::max(embeddings_, collectives(Group::embedding));
+    models_ = std::max(models_, collectives(Group::model));
   }
   world_ = count;
-  embedding_ += world_;
+  inside_ += world_;
   const auto islands = static_cast<std::uint32_t>(scene_.layout.islands());
-  const std::uint32_t all = embedding_ + islands * embeddings_;
+  const std::uint32_t all = inside_ + islands * (embeddings_ + models_);
   arrived_.resize(all);
   ends_.resize(all * lanes_);
   durations_.resize(all * lanes_);
@@ -29,17 +31,33 @@ Crossings::Crossings(const Scene& scene)
 }
 
 std::uint32_t Crossings::id(const SharedOp& op, std::int32_t stage, std::int32_t island) const {
-  std::uint32_t first = data_[static_cast<std::size_t>(stage)];
-  if (op.group == Group::world) first = world_;
-  if (op.group == Group::embedding)
-    first = embedding_ + static_cast<std::uint32_t>(island) * embeddings_;
-  return first + op.sequence;
+  const std::uint32_t of_island =
+      inside_ + static_cast<std::uint32_t>(island) * (embeddings_ + models_);
+  switch (op.group) {
+    case Group::world:
+      return world_ + op.sequence;
+    case Group::embedding:
+      return of_island + op.sequence;
+    case Group::model:
+      return of_island + embeddings_ + op.sequence;
+    default:
+      return data_[static_cast<std::size_t>(stage)] + op.sequence;
+  }
 }
 
-std::uint32_t Crossings::expected(std::uint32_t id) const {
-  const Layout& layout = scene_.layout;
-  if (inside_an_island(id)) return 2;
-  return static_cast<std::uint32_t>(layout.islands() * (id >= world_ ? layout.stages : 1));
+std::uint32_t Crossings::expected(const SharedOp& op) const {
+  const auto stages = static_cast<std::uint32_t>(scene_.layout.stages);
+  const auto islands = static_cast<std::uint32_t>(scene_.layout.islands());
+  switch (op.group) {
+    case Group::world:
+      return islands * stages;
+    case Group::embedding:
+      return 2;
+    case Group::model:
+      return stages;
+    default:
+      return islands;
+  }
 }
 
 bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t island,
@@ -48,11 +66,11 @@ bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t isla
   const auto latest = row(ends_, at);
   const auto last = row(last_, at);
   const bool first = arrived_[at]++ == 0;
-  std::int32_t from = 0;  // the lane that counts for all lanes of a world collective
-  if (op.group == Group::world)
+  std::int32_t from = 0;  // the lane that counts for all lanes
+  if (spans_lanes(op.group))
     from = static_cast<std::int32_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
-    const std::int32_t source = op.group == Group::world ? from : static_cast<std::int32_t>(lane);
+    const std::int32_t source = spans_lanes(op.group) ? from : static_cast<std::int32_t>(lane);
     const std::int64_t time = ready[static_cast<std::size_t>(source)];
     const Member member{stage, island, source};
     if (first || time > latest[lane] || (time == latest[lane] && member < last[lane])) {
@@ -60,22 +78,28 @@ bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t isla
       last[lane] = member;
     }
   }
-  if (arrived_[at] != expected(at)) return false;
+  if (arrived_[at] != expected(op)) return false;
   if (!travels(op, stage, island)) finish(op, stage);
   return true;
 }
 
 bool Crossings::travels(const SharedOp& op, std::int32_t stage, std::int32_t island) const {
-  if (op.group != Group::data && op.group != Group::embedding) return false;
-  const Coord coord = scene_.layout.coord(stage, op.group == Group::data ? 0 : island, 0);
-  return scene_.flows.ring(op.collective, scene_.topology.shape(op.group, coord));
+  if (op.group == Group::tensor) return false;
+  const Coord coord = scene_.layout.coord(stage, crosses(op.group) ? 0 : island, 0);
+  return scene_.flows.collective(op.collective, scene_.topology.shape(op.group, coord));
 }
 
-bool Crossings::land(std::uint32_t id, std::int32_t lane, std::int64_t at) {
-  const auto of = static_cast<std::size_t>(lane);
-  row(durations_, id)[of] = at - row(ends_, id)[of];
-  row(ends_, id)[of] = at;
-  if (++landed_[id] < lanes_) return false;
+bool Crossings::land(const SharedOp& op, std::uint32_t id, std::int32_t lane, std::int64_t at) {
+  const auto enter = [&](std::size_t of) {
+    row(durations_, id)[of] = at - row(ends_, id)[of];
+    row(ends_, id)[of] = at;
+    ++landed_[id];
+  };
+  if (spans_lanes(op.group))
+    for (std::size_t of = 0; of < lanes_; ++of) enter(of);
+  else
+    enter(static_cast<std::size_t>(lane));
+  if (landed_[id] < lanes_) return false;
   arrived_[id] = kEnded;
   return true;
 }

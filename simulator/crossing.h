@@ -9,9 +9,9 @@
 namespace trainyard {
 
 // Collectives whose members are on several islands: those over the data axis and the world; and
-// those inside one island that travel as flows (of tied embeddings). Islands only read this table
-// while they run; arrivals are entered between rounds, and a collective that all members have
-// reached ends its own duration after the last of them.
+// those inside one island that travel as flows. Islands only read this table while they run;
+// arrivals are entered between rounds, and a collective that all members have reached ends its own
+// duration after the last of them.
 class Crossings {
  public:
   explicit Crossings(const Scene& scene);
@@ -26,7 +26,7 @@ class Crossings {
   }
   std::uint32_t id(const SharedOp& op, std::int32_t stage, std::int32_t island) const;
   // Whether only one island waits for it.
-  bool inside_an_island(std::uint32_t id) const { return id >= embedding_; }
+  bool inside_an_island(std::uint32_t id) const { return id >= inside_; }
   bool ended(std::uint32_t id) const { return arrived_[id] == kEnded; }
   std::span<const std::int64_t> ends(std::uint32_t id) const { return row(ends_, id); }
 
@@ -50,13 +50,13 @@ class Crossings {
   bool travels(const SharedOp& op, std::int32_t stage, std::int32_t island) const;
   // The latest arrival of each lane, while flows are on the way.
   std::span<const std::int64_t> latest(std::uint32_t id) const { return row(ends_, id); }
-  // A lane's flows have ended; true if no other lane's are missing.
-  bool land(std::uint32_t id, std::int32_t lane, std::int64_t at);
+  // A lane's flows have ended, or those of all lanes together; true if no other lane's are missing.
+  bool land(const SharedOp& op, std::uint32_t id, std::int32_t lane, std::int64_t at);
 
  private:
   static constexpr std::uint32_t kEnded = UINT32_MAX;
 
-  std::uint32_t expected(std::uint32_t id) const;
+  std::uint32_t expected(const SharedOp& op) const;
   template <class T>
   std::span<T> row(std::vector<T>& table, std::uint32_t id) const {
     return {table.data() + id * lanes_, lanes_};
@@ -69,9 +69,10 @@ class Crossings {
 
   const Scene& scene_;
   std::size_t lanes_;
-  std::vector<std::uint32_t> data_;               // first id of each stage
-  std::uint32_t world_ = 0;                       // first id
-  std::uint32_t embedding_ = 0, embeddings_ = 0;  // first id, and how many an island has
+  std::vector<std::uint32_t> data_;            // first id of each stage
+  std::uint32_t world_ = 0;                    // first id
+  std::uint32_t inside_ = 0;                   // first id
+  std::uint32_t embeddings_ = 0, models_ = 0;  // how many an island has of either group
   std::vector<std::uint32_t> arrived_;
   std::vector<std::int64_t> ends_;  // until ended: the latest arrival
   std::vector<std::int64_t> durations_;

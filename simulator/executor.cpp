@@ -49,7 +49,7 @@ bool Executor::meet() {
       if (!crossings_.arrive(op, arrival.stage, i, island.ready(arrival))) continue;
       const std::uint32_t id = crossings_.id(op, arrival.stage, i);
       if (crossings_.travels(op, arrival.stage, i))
-        traffic_->add_rings({&op, id, arrival.stage, i}, crossings_.latest(id));
+        traffic_->add_collective({&op, id, arrival.stage, i}, crossings_.latest(id));
       else
         ended = true;
     }
@@ -69,7 +69,8 @@ void Executor::land() {
         const std::int32_t island = landing.departure.island;
         if (islands_[static_cast<std::size_t>(island)]->land(landing.departure, landing.at))
           wake(island);
-      } else if (!crossings_.land(landing.crossing, landing.departure.lane, landing.at)) {
+      } else if (!crossings_.land(*landing.departure.collective, landing.crossing,
+                                  landing.departure.lane, landing.at)) {
         continue;
       } else if (crossings_.inside_an_island(landing.crossing)) {
         wake(landing.departure.island);

@@ -54,8 +54,8 @@ struct Departure {
   std::int64_t at = 0;  // ns
   std::int32_t island = 0, stage = 0, lane = 0;
   std::uint32_t transfer = 0;
-  const SharedOp* rings = nullptr;  // null: a transfer
-  std::uint8_t stream = 0;          // of the collective
+  const SharedOp* collective = nullptr;  // null: a transfer
+  std::uint8_t stream = 0;               // of the collective
 };
 
 }  // namespace trainyard

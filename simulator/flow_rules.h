@@ -8,9 +8,8 @@
 
 namespace trainyard {
 
-// What travels as flows, on a network where flows meet: messages between nodes, rings over the data
-// axis, of tied embeddings and of tensor groups on several nodes, unless their times were measured
-// or scaled.
+// What travels as flows, on a network where flows meet: messages between nodes, and collectives
+// whose members are on several, unless their times were measured or scaled.
 class FlowRules {
  public:
   FlowRules(const Job& job, const CommunicationSpecs& specs, const RankTopology& topology,
@@ -18,17 +17,20 @@ class FlowRules {
   bool any() const { return any_; }
   bool message(std::uint32_t route) const { return any_ && overhead_[route] >= 0; }
   std::int64_t overhead(std::uint32_t route) const { return overhead_[route]; }  // ns
-  bool ring(std::uint32_t spec, std::uint32_t shape) const {
-    return any_ && rings_[spec * shapes_ + shape];
+  Wiring wiring(std::uint32_t spec, std::uint32_t shape) const {
+    return any_ ? wirings_[spec * shapes_ + shape] : Wiring::none;
   }
-  // Whether the tensor collective is a ring between nodes in some group of the stage.
-  bool tensor_ring(std::uint32_t spec, std::int32_t stage, const RankTopology& topology) const;
+  bool collective(std::uint32_t spec, std::uint32_t shape) const {
+    return wiring(spec, shape) != Wiring::none;
+  }
+  // Whether the tensor collective is flows between nodes in some group of the stage.
+  bool tensor(std::uint32_t spec, std::int32_t stage, const RankTopology& topology) const;
 
  private:
   bool any_;
   std::size_t shapes_;
   std::vector<std::int64_t> overhead_;  // of each route; -1: no flow
-  std::vector<bool> rings_;             // [spec][shape]
+  std::vector<Wiring> wirings_;         // [spec][shape]
 };
 
 }  // namespace trainyard

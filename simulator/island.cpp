@@ -168,8 +168,8 @@ void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
 }
 
 bool Island::land(const Departure& departure, std::int64_t at) {
-  if (departure.rings != nullptr) {
-    transfer_ends_.of_collective(island_, departure.stage, departure.rings->sequence) = at;
+  if (departure.collective != nullptr) {
+    transfer_ends_.of_collective(island_, departure.stage, departure.collective->sequence) = at;
     land_together(gangs_[static_cast<std::size_t>(departure.stage)], departure.stream, at);
     return true;
   }
@@ -215,7 +215,7 @@ void Island::meet(Gang& gang, std::uint8_t stream, const SharedOp& op) {
   if (members > 1 && meetings.size() <= op.sequence) meetings.resize(op.sequence + 1);
   Meeting& meeting = members > 1 ? meetings[op.sequence] : alone_;
   const std::int64_t* const ready = row(gang.ready, stream);
-  const bool across_lanes = op.group == Group::model || op.group == Group::world;
+  const bool across_lanes = spans_lanes(op.group);
   const std::int64_t latest = *std::max_element(ready, ready + width_);
   meeting.latest.resize(width_);
   for (std::size_t lane = 0; lane < width_; ++lane)
@@ -235,11 +235,11 @@ void Island::meet(Gang& gang, std::uint8_t stream, const SharedOp& op) {
   }
 }
 
-// A collective of the gang's lanes, whose rings leave when the last of them has come.
+// A collective of the gang's lanes, whose flows leave when the last of them has come.
 void Island::meet_on_the_wire(Gang& gang, std::uint8_t stream, const SharedOp& op) {
   const std::int64_t* const ready = row(gang.ready, stream);
   const std::int64_t latest = *std::max_element(ready, ready + width_);
-  if (!scene_.flows.ring(op.collective, gang.tensor_shape))
+  if (!scene_.flows.collective(op.collective, gang.tensor_shape))
     return land_together(gang, stream,
                          latest + scene_.times.collective(op.collective, gang.tensor_shape));
   const std::int64_t end = transfer_ends_.of_collective(island_, gang.stage, op.sequence);

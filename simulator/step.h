@@ -67,6 +67,9 @@ struct SharedOp {
   Group group{};
 };
 
+// Whether collectives of `group` join all tensor coordinates: one time for all lanes.
+inline bool spans_lanes(Group group) { return group == Group::model || group == Group::world; }
+
 // A stage's program, ready to be walked by any number of gangs.
 struct CompiledProgram {
   const Program* source = nullptr;

@@ -9,6 +9,7 @@
 #include "core/config/job.h"
 #include "core/program/program.h"
 #include "network_models/topology.h"
+#include "simulator/wiring.h"
 
 namespace trainyard {
 
@@ -98,8 +99,11 @@ class CollectiveTimer {
   };
   Choice choose(Op op, const GroupShape& shape, Bytes bytes, const Wires& ring,
                 const Wires& tree) const;
-  // Whether a ring is what time() takes.
-  bool takes_ring(Op op, const GroupShape& shape, Bytes bytes) const;
+  // How the flows between nodes lie of what time() takes; none where there are none or its time was
+  // measured.
+  Wiring wiring(Op op, const GroupShape& shape, Bytes bytes) const;
+  // The same algorithm as time() takes (NCCL chooses by what it expects) over such wires.
+  Time time_over(Op op, const GroupShape& shape, Bytes bytes, const Wires& wires) const;
   // What each of the `ranks` works for it before, or for a message (Op::send): where that was
   // measured, else 0.
   Time work(Op op, std::int32_t ranks, Bytes bytes) const;

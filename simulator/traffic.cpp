@@ -1,9 +1,7 @@
 #include "simulator/traffic.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <map>
 
 #include "network_models/network_models.h"
 
@@ -12,7 +10,7 @@ namespace trainyard {
 Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
     : scene_(scene),
       costs_(costs),
-      node_(job.cluster.node),
+      collectives_(job, scene),
       network_(make_network_model(job)),
       events_(link_events(job)) {}
 
@@ -22,11 +20,11 @@ Traffic::Traffic(const Job& job, const Scene& scene, const Costs& costs)
 // tensor collective; what is lost is that early lanes' messages might have met fewer others.
 void Traffic::add(const Departure& departure) { add(departure, kNone); }
 
-void Traffic::add_rings(const Rings& rings, std::span<const std::int64_t> ready) {
-  for (std::size_t lane = 0; lane < ready.size(); ++lane)
-    add({ready[lane], rings.island, rings.stage, static_cast<std::int32_t>(lane), kNone, rings.op,
-         0},
-        rings.crossing);
+void Traffic::add_collective(const Met& met, std::span<const std::int64_t> ready) {
+  const std::size_t lanes = spans_lanes(met.op->group) ? 1 : ready.size();
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    add({ready[lane], met.island, met.stage, static_cast<std::int32_t>(lane), kNone, met.op, 0},
+        met.crossing);
 }
 
 void Traffic::add(const Departure& departure, std::uint32_t crossing) {
@@ -37,13 +35,13 @@ void Traffic::add(const Departure& departure, std::uint32_t crossing) {
     at = free_.back();
     free_.pop_back();
   }
-  moving_[at] = {departure, crossing, 0};
+  moving_[at] = {departure, crossing, 0, {}};
   waiting_.push({std::max(departure.at, reached_), added_++, at});
 }
 
 void Traffic::start(std::uint32_t moving) {
   const Departure& of = moving_[moving].departure;
-  if (of.rings != nullptr) return start_rings(moving);
+  if (of.collective != nullptr) return start_collective(moving);
   const TransferEnd& side = scene_.program(of.stage).transfers[of.transfer];
   const Flow flow{scene_.layout.rank(of.stage, of.island, of.lane),
                   scene_.layout.rank(side.peer_stage, of.island, of.lane), side.bytes};
@@ -56,32 +54,12 @@ void Traffic::send(std::uint32_t moving, std::span<const Flow> flows) {
   ++moving_[moving].flows;
 }
 
-// Each card of the members' GPUs carries a ring of its own through the nodes, as NCCL's channels.
-void Traffic::start_rings(std::uint32_t moving) {
-  const Departure& of = moving_[moving].departure;
-  const CollectiveSpec& spec = scene_.specs.collectives[of.rings->collective];
-  const Mesh& mesh = scene_.topology.mesh();
-  const auto members =
-      mesh.members(of.rings->group, scene_.layout.rank(of.stage, of.island, of.lane));
-  std::map<NodeId, std::vector<RankId>> by_node;
-  for (const RankId rank : members) by_node[scene_.topology.placement().node(rank)].push_back(rank);
-  std::vector<const std::vector<RankId>*> nodes;
-  for (const auto& [node, ranks] : by_node) nodes.push_back(&ranks);
-  const auto cards = static_cast<std::size_t>(std::max(1, node_.nics / node_.gpus));
-  const std::size_t rings = nodes.front()->size() * cards;
-  const Bytes all = ring_bytes(spec.op, std::ssize(members), spec.bytes);
-  const Bytes bytes = all / static_cast<std::int64_t>(rings);
-  std::vector<Flow> edges(nodes.size());
-  for (std::size_t ring = 0; ring < rings; ++ring) {
-    const auto member = [&](std::size_t i) {
-      const std::vector<RankId>& ranks = *nodes[i % nodes.size()];
-      return ranks[ring / cards % ranks.size()];
-    };
-    const auto channel = static_cast<std::uint32_t>(ring % cards);
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      edges[i] = {member(i), member(i + 1), bytes, channel};
-    send(moving, edges);
-  }
+void Traffic::start_collective(std::uint32_t moving) {
+  const Departure of = moving_[moving].departure;
+  const auto groups =
+      collectives_.make(*of.collective, scene_.layout.rank(of.stage, of.island, of.lane));
+  moving_[moving].wire = collectives_.lie();
+  for (const std::vector<Flow>& in_step : groups) send(moving, in_step);
 }
 
 bool Traffic::advance(std::vector<Landing>& landed) {
@@ -119,14 +97,17 @@ bool Traffic::advance(std::vector<Landing>& landed) {
   return true;
 }
 
-// A ring's steps and protocol take their time beside its bytes'.
+// A collective's steps and protocol take their time beside its bytes'.
 Landing Traffic::landing(const Moving& moving, std::int64_t at) const {
   const Departure& of = moving.departure;
-  if (of.rings == nullptr) return {of, kNone, at};
-  const CollectiveSpec& spec = scene_.specs.collectives[of.rings->collective];
+  if (of.collective == nullptr) return {of, kNone, at};
+  const CollectiveSpec& spec = scene_.specs.collectives[of.collective->collective];
   const Coord coord = scene_.layout.coord(of.stage, of.island, of.lane);
-  const GroupShape& shape = scene_.topology.shapes()[scene_.topology.shape(of.rings->group, coord)];
-  const Time time = costs_.ring(spec.op, shape, spec.bytes, nanoseconds(at - of.at));
+  const GroupShape& shape =
+      scene_.topology.shapes()[scene_.topology.shape(of.collective->group, coord)];
+  OnWire wire = moving.wire;
+  wire.time = nanoseconds(at - of.at);
+  const Time time = costs_.over_flows(spec.op, shape, spec.bytes, wire);
   return {of, moving.crossing, std::max(at, of.at + time.value)};
 }
 

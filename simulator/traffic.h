@@ -10,6 +10,7 @@
 
 #include "core/config/job.h"
 #include "network_models/network_model.h"
+#include "simulator/collective_flows.h"
 #include "simulator/costs.h"
 #include "simulator/flow_ends.h"
 #include "simulator/link_events.h"
@@ -34,13 +35,13 @@ class Traffic {
 
   void add(const Departure& departure);
   // A collective that all have reached, as one of them sees it.
-  struct Rings {
+  struct Met {
     const SharedOp* op = nullptr;  // null: none
     std::uint32_t crossing = kNone;
     std::int32_t stage = 0, island = 0;
   };
-  // Its rings leave each lane at `ready`.
-  void add_rings(const Rings& rings, std::span<const std::int64_t> ready);
+  // Its flows leave at `ready`: those of each lane, or of all lanes together.
+  void add_collective(const Met& met, std::span<const std::int64_t> ready);
   // Goes to where the next flows end. False: nothing is on the way, or the network has failed.
   bool advance(std::vector<Landing>& landed);
   std::optional<NetworkUse> use(Time whole) const { return network_->use(whole); }
@@ -51,6 +52,7 @@ class Traffic {
     Departure departure;
     std::uint32_t crossing = kNone;
     std::int32_t flows = 0;  // still to end
+    OnWire wire;             // of a collective
   };
   struct Start {
     std::int64_t at = 0, order = 0;
@@ -60,13 +62,13 @@ class Traffic {
 
   void add(const Departure& departure, std::uint32_t crossing);
   void start(std::uint32_t moving);
-  void start_rings(std::uint32_t moving);
+  void start_collective(std::uint32_t moving);
   void send(std::uint32_t moving, std::span<const Flow> flows);
   Landing landing(const Moving& moving, std::int64_t at) const;
 
   const Scene& scene_;
   const Costs& costs_;
-  NodeProfile node_;
+  CollectiveFlows collectives_;
   std::unique_ptr<NetworkModel> network_;
   std::priority_queue<Start, std::vector<Start>, std::greater<>> waiting_;
   std::vector<Moving> moving_;  // and waiting

@@ -7,9 +7,10 @@
 namespace trainyard {
 
 // Every rank has a node, a card of one byte a nanosecond and 3 ns to any other. A message's flow
-// leaves 2 ns after both sides are ready; a ring takes 10 ns more than its bytes.
+// leaves 2 ns after both sides are ready; a collective takes 10 ns more than its flows.
 class FlowCosts final : public Costs {
  public:
+  explicit FlowCosts(Wiring wiring = Wiring::ring) : wiring_(wiring) {}
   Time kernel(const KernelSpec& kernel) const override {
     return nanoseconds(static_cast<std::int64_t>(kernel.flops));
   }
@@ -18,10 +19,13 @@ class FlowCosts final : public Costs {
   }
   Time transfer(Bytes, const Route&) const override { return nanoseconds(1'000'000); }
   Time message_overhead(const Route&) const override { return nanoseconds(2); }
-  bool is_ring(Op, const GroupShape&, Bytes) const override { return true; }
-  Time ring(Op, const GroupShape&, Bytes, Time on_wire) const override {
-    return on_wire + nanoseconds(10);
+  Wiring wiring(Op, const GroupShape&, Bytes) const override { return wiring_; }
+  Time over_flows(Op, const GroupShape&, Bytes, const OnWire& on_wire) const override {
+    return on_wire.time + nanoseconds(10);
   }
+
+ private:
+  Wiring wiring_;
 };
 
 inline Job flow_job(std::int32_t pipeline, std::int32_t data) {
@@ -37,9 +41,9 @@ inline Job flow_job(std::int32_t pipeline, std::int32_t data) {
 }
 
 inline SimulationResult run_flows(const Job& job, const std::vector<HandBuilt>& stages,
-                                  SimulationOptions options = {}) {
+                                  SimulationOptions options = {}, Wiring wiring = Wiring::ring) {
   for (std::int32_t r = 0; r < job.gpus(); ++r) options.traced.push_back(RankId(r));
-  return execute(job, set_of(stages), options, FlowCosts());
+  return execute(job, set_of(stages), options, FlowCosts(wiring));
 }
 
 }  // namespace trainyard

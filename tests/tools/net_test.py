@@ -56,7 +56,8 @@ class Bench(CliTest):
                 self.assertAlmostEqual(ours / theirs, 1, delta=0.001)
 
     def test_collisions_slow_the_ring_and_repeat_with_the_seed(self):
-        arguments = (*MEGASCALE, "--gpus", "12288", "--sizes", "1G", "--shuffled")
+        arguments = (*MEGASCALE, "--gpus", "12288", "--sizes", "1G", "--shuffled", "--algorithm",
+                     "ring")
         collided = self.bench(*arguments)
         self.assertEqual(collided, self.bench(*arguments))
         self.assertNotEqual(collided["flows"], self.bench(*arguments, "--seed", "2")["flows"])

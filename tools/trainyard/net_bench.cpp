@@ -99,7 +99,8 @@ struct Bench {
   Job job;
   RingLayout layout;
   // Of the flow model; closed forms leave all but the wires empty.
-  RingReport report;  // of what the largest size takes
+  std::vector<RingReport> runs;  // of each pattern
+  RingReport report;             // of what the largest size takes
   std::vector<Wires> ring, tree;
   std::vector<Row> rows;
 };
@@ -112,18 +113,23 @@ void find_wires(const BenchOptions& options, const BenchOp& op, const Collective
     bench.tree = bench.ring;
     return;
   }
-  const bool trees = op.op == Op::all_reduce && options.algorithm != "ring";
-  if (trees) {
-    bench.layout.pattern = Pattern::tree;
-    bench.report = run_rings(bench.job, bench.layout);
-    bench.tree = bench.report.wires;
-  }
+  const auto run = [&](Pattern pattern) {
+    bench.layout.pattern = pattern;
+    bench.runs.push_back(run_rings(bench.job, bench.layout));
+    return bench.runs.back().wires;
+  };
+  if (op.op == Op::all_reduce && options.algorithm != "ring") bench.tree = run(Pattern::tree);
   bench.ring = bench.tree;
   if (options.algorithm == "tree") return;
-  bench.layout.pattern = op.op == Op::all_to_all ? Pattern::pairs : Pattern::ring;
-  bench.report = run_rings(bench.job, bench.layout);
-  bench.ring = bench.report.wires;
-  if (!trees) bench.tree = bench.ring;
+  bench.ring = run(op.op == Op::all_to_all ? Pattern::pairs : Pattern::ring);
+  if (bench.tree.empty()) bench.tree = bench.ring;
+}
+
+// What the fabric did to the flows of `algorithm`.
+RingReport report_of(const Bench& bench, std::string_view algorithm) {
+  for (const RingReport& run : bench.runs)
+    if ((run.pattern == Pattern::tree) == algorithm.ends_with("tree")) return run;
+  return {};
 }
 
 // The slowest group's time counts for each size.
@@ -149,6 +155,7 @@ void time_collectives(const BenchOptions& options, const BenchOp& op,
     const double seconds = to_seconds(longest.time), rate = static_cast<double>(bytes) / seconds;
     bench.rows.push_back({bytes, seconds, rate, rate * bus_factor(op, ranks), longest.algorithm});
   }
+  bench.report = report_of(bench, bench.rows.back().algorithm);
 }
 
 std::string_view pattern_name(Pattern pattern) {
@@ -173,7 +180,7 @@ std::string bench_text(const BenchOptions& options, const Bench& bench) {
   out += fmt::format(
       "\n{} flows between nodes, in {}; the slowest gets {} % of its card: {}, {} queue pair{} on "
       "it\n",
-      grouped(report.flows), pattern_name(layout.pattern), percent(report.slowest_edge),
+      grouped(report.flows), pattern_name(report.pattern), percent(report.slowest_edge),
       report.slowest_link, report.slowest_pairs, report.slowest_pairs == 1 ? "" : "s");
   if (report.batches_run < report.batches)
     out += fmt::format("{} of {} batches of peers were run; the others count alike\n",
@@ -206,7 +213,7 @@ Json bench_json(const BenchOptions& options, const Bench& bench) {
            {"sizes", rows}};
   if (options.model == "flow")
     out["flows"] = {{"count", report.flows},
-                    {"pattern", pattern_name(bench.layout.pattern)},
+                    {"pattern", pattern_name(report.pattern)},
                     {"slowest_fraction", report.slowest_edge},
                     {"slowest_link", report.slowest_link},
                     {"slowest_link_queue_pairs", report.slowest_pairs},

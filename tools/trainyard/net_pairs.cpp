@@ -65,6 +65,7 @@ RingReport run_pairs(const Job& job, const RingLayout& layout) {
   FlowModel model = make_flows(job, layout);
   const Groups groups = group_gpus(job, layout);
   RingReport report;
+  report.pattern = Pattern::pairs;
   report.batches = (layout.gpus - 2) / kAtOnce + 1;
   const std::int64_t of_batch = layout.gpus * kAtOnce * layout.groups;
   report.batches_run = std::clamp<std::int64_t>(kMostFlows / of_batch, 1, report.batches);

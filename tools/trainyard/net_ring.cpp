@@ -31,46 +31,40 @@ struct Rings {
   std::vector<FlowId> ids;
   std::vector<std::size_t> group;  // of each
   std::vector<double> latency_us;  // mean over the edges
+  std::int64_t flows = 0;
 };
 
-// (from, to) of every edge between nodes, by place in the group.
-std::vector<std::pair<std::size_t, std::size_t>> edges_of(Pattern pattern, std::size_t nodes) {
-  std::vector<std::pair<std::size_t, std::size_t>> out;
-  if (pattern == Pattern::ring) {
-    for (std::size_t i = 0; i < nodes; ++i) out.emplace_back(i, (i + 1) % nodes);
-    return out;
-  }
-  for (const bool second : {false, true}) {
-    const auto parents = tree_parents(static_cast<std::int32_t>(nodes), second);
-    for (std::size_t child = 0; child < nodes; ++child) {
-      if (parents[child] < 0) continue;
-      const auto parent = static_cast<std::size_t>(parents[child]);
-      out.emplace_back(child, parent);
-      out.emplace_back(parent, child);
-    }
-  }
-  return out;
+// The rings or trees that a card has.
+std::vector<WireEdges> edges_of(Pattern pattern, std::int32_t nodes) {
+  if (pattern == Pattern::ring) return {ring_edges(nodes)};
+  return {tree_edges(nodes, false), tree_edges(nodes, true)};
 }
 
 // The flows between the cards of one group's nodes, a ring or two trees for each of its cards.
 void start_group(FlowModel& model, Pattern pattern, const std::vector<std::int32_t>& nodes,
                  std::pair<std::int32_t, std::int32_t> cards, Rings& rings) {
   const NodeProfile& node = model.fabric().node();
-  const auto places = edges_of(pattern, nodes.size());
+  const auto all = edges_of(pattern, static_cast<std::int32_t>(nodes.size()));
   for (std::int32_t card = cards.first; card < cards.second; ++card) {
     const std::int32_t gpu = card * node.gpus / node.nics;
-    std::vector<Flow> edges;
-    double latency_us = 0;
-    for (const auto& [source, target] : places) {
-      const std::int32_t from = nodes[source] * node.gpus + gpu;
-      const std::int32_t to = nodes[target] * node.gpus + gpu;
-      const auto channel = static_cast<std::uint32_t>(card);
-      edges.push_back({RankId{from}, RankId{to}, kEdge, channel});
-      latency_us += to_microseconds(
-          model.fabric().latency(model.router().path({from, to, channel, 0}).switches));
+    // Trees have queue pairs of their own, on the same card.
+    auto channel = static_cast<std::uint32_t>(card);
+    double latency_us = 0, count = 0;
+    for (const WireEdges& places : all) {
+      std::vector<Flow> edges;
+      for (const auto& [source, target] : places) {
+        const std::int32_t from = nodes[static_cast<std::size_t>(source)] * node.gpus + gpu;
+        const std::int32_t to = nodes[static_cast<std::size_t>(target)] * node.gpus + gpu;
+        edges.push_back({RankId{from}, RankId{to}, kEdge, channel});
+        latency_us += to_microseconds(
+            model.fabric().latency(model.router().path({from, to, channel, 0}).switches));
+        ++count;
+      }
+      rings.ids.push_back(model.start_in_step(edges, Time{}));
+      rings.flows += std::ssize(edges);
+      channel += static_cast<std::uint32_t>(node.nics);
     }
-    rings.ids.push_back(model.start_in_step(edges, Time{}));
-    rings.latency_us.push_back(latency_us / static_cast<double>(edges.size()));
+    rings.latency_us.resize(rings.ids.size(), latency_us / count);
   }
 }
 
@@ -164,8 +158,8 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
     rings.group.resize(rings.ids.size(), group);
   }
   RingReport report;
-  report.flows = static_cast<std::int64_t>(rings.ids.size() *
-                                           edges_of(layout.pattern, groups.front().size()).size());
+  report.pattern = layout.pattern;
+  report.flows = rings.flows;
   const double card =
       std::min(node.nic.value * node.nic_efficiency, model.fabric().capacity(LinkKind::pcie_out));
   FlowId slowest = rings.ids.front();
@@ -178,10 +172,10 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
   report.slowest_pairs = model.queue_pairs(model.bottleneck(slowest));
   look_at_links(model, card / job.network.qps_per_connection, report);
 
-  // A group's rings carry equal parts of its data, so the last one to end counts. Each of two trees
-  // carries half of its card's data up and down again, for which CollectiveTimer takes the node's
+  // A group's rings carry equal parts of its data, so the last one to end counts. Two trees carry
+  // half of their card's data each, up and down again, for which CollectiveTimer takes the node's
   // wires twice, or once where two nodes have a direction for each tree.
-  const double parts = layout.pattern == Pattern::ring ? 1 : layout.nodes() == 2 ? 2 : 4;
+  const double parts = layout.pattern == Pattern::ring || layout.nodes() == 2 ? 1 : 2;
   report.wires.resize(groups.size());
   std::vector<double> count(groups.size()), last_ns(groups.size());
   std::vector<FlowEnd> ended;

@@ -6,6 +6,7 @@
 #include "core/config/job.h"
 #include "network_models/flow/flow_model.h"
 #include "simulator/timing.h"
+#include "simulator/wiring.h"
 
 namespace trainyard {
 
@@ -27,6 +28,7 @@ struct RingLayout {
 
 // What the fabric did to them.
 struct RingReport {
+  Pattern pattern = Pattern::ring;
   std::vector<Wires> wires;                   // of each group
   double slowest_edge = 1;                    // of the rate that cards allow
   std::string slowest_link;                   // that held it back
@@ -41,11 +43,6 @@ std::vector<std::vector<std::int32_t>> ring_nodes(const Job& job, const RingLayo
 // Shape of group `group` for the collective timer.
 GroupShape ring_shape(const Job& job, const RingLayout& layout,
                       const std::vector<std::int32_t>& nodes);
-
-// Parent of each of `nodes` nodes in the first or second of NCCL's two binary trees
-// (src/graph/trees.cc); -1: the root. The second is the mirror of the first, or with an odd number
-// of nodes its neighbour, so that every node is a leaf in one of them.
-std::vector<std::int32_t> tree_parents(std::int32_t nodes, bool second);
 
 // Runs all groups over the flow model: each card of a group's GPUs carries a ring (or two trees) of
 // its own, every edge of it between nodes is a flow, and all move at the pace of the slowest. Pairs

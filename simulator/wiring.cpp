@@ -1,4 +1,4 @@
-#include "tools/trainyard/net_ring.h"
+#include "simulator/wiring.h"
 
 namespace trainyard {
 namespace {
@@ -28,6 +28,24 @@ std::vector<std::int32_t> tree_parents(std::int32_t nodes, bool second) {
       if (parent >= 0) parent = (parent + 1) % nodes;
     }
     out[static_cast<std::size_t>(node)] = parent;
+  }
+  return out;
+}
+
+WireEdges ring_edges(std::int32_t nodes) {
+  WireEdges out;
+  for (std::int32_t i = 0; i < nodes; ++i) out.emplace_back(i, (i + 1) % nodes);
+  return out;
+}
+
+WireEdges tree_edges(std::int32_t nodes, bool second) {
+  WireEdges out;
+  const std::vector<std::int32_t> parents = tree_parents(nodes, second);
+  for (std::int32_t child = 0; child < nodes; ++child) {
+    const std::int32_t parent = parents[static_cast<std::size_t>(child)];
+    if (parent < 0) continue;
+    out.emplace_back(child, parent);
+    out.emplace_back(parent, child);
   }
   return out;
 }
