@@ -78,6 +78,7 @@ void FlowModel::send(std::int32_t slot) {
   if (uses_.empty() || transfer.left <= 0)
     return due_.set(slot, now_ + transfer.latency, transfer.order);
   merge(uses_);
+  transfer.turns = turns_of_a_card();
   const bool controlled = dynamics_ && transfer.latency.value > 0;
   transfer.flow = rates_.add(uses_, controlled ? card_rate() : MaxMin::kUnlimited);
   slot_of_flow_.resize(std::max<std::size_t>(slot_of_flow_.size(), transfer.flow + 1));
@@ -219,11 +220,7 @@ void FlowModel::finish_sending(std::int32_t slot) {
   leave_clock(slot);
   const LinkId held = bottleneck_of(transfer.flow);
   forget(std::exchange(transfer.flow, -1));
-  if (transfer.latency.value > 0) {
-    const double mean = transfer.size * queue_pairs_ / to_seconds(now_ - transfer.started);
-    if (mean / card_rate() < slowest_) slowest_link_ = held;
-    slowest_ = std::min(slowest_, mean / card_rate());
-  }
+  count_pace(transfer, held);
   Time wait;
   if (transfer.loss > 0)
     wait = transport_.wait_for_last(transfer.loss, static_cast<std::uint64_t>(transfer.order));

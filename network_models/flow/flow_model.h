@@ -65,6 +65,7 @@ class FlowModel : public NetworkModel {
     double end = 0;           // what that clock shows when all bytes are sent
     double left = 0;          // bytes of one queue pair
     double size = 0, rate = 0;
+    double turns = 1;  // the most of its flows that one card sends or receives
     Time started, since, latency;
     std::int64_t order = 0;
     double loss = 0;             // chance that a last packet of it is lost
@@ -101,6 +102,8 @@ class FlowModel : public NetworkModel {
   void happen(std::int32_t slot);
   std::vector<std::int32_t> crossing(LinkId link) const;
   double card_rate() const;
+  double turns_of_a_card() const;
+  void count_pace(const Transfer& transfer, LinkId held);
 
   // In flow_outage.cpp.
   bool set_dead(LinkId link, bool dead);  // whether it was alive

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
 #include "network_models/flow/flow_model.h"
@@ -10,6 +11,26 @@ namespace trainyard {
 
 double FlowModel::card_rate() const {
   return std::min(fabric_.capacity(LinkKind::nic_out), fabric_.capacity(LinkKind::pcie_out));
+}
+
+double FlowModel::turns_of_a_card() const {
+  double most = queue_pairs_;
+  for (const MaxMin::Use& use : uses_) {
+    const LinkKind kind = fabric_.place(LinkId{use.link}).kind;
+    if (kind == LinkKind::nic_out || kind == LinkKind::nic_in) most = std::max(most, use.weight);
+  }
+  return most / queue_pairs_;
+}
+
+// Against what its flows would have had alone: those in step may share cards among themselves. Ends
+// are rounded up to whole nanoseconds.
+void FlowModel::count_pace(const Transfer& transfer, LinkId held) {
+  if (transfer.latency.value == 0) return;
+  const double alone_ns = transfer.size * queue_pairs_ * transfer.turns / card_rate() * 1e9;
+  const auto took_ns = static_cast<double>((now_ - transfer.started).value);
+  if (took_ns <= std::ceil(alone_ns) || alone_ns / took_ns >= slowest_) return;
+  slowest_ = alone_ns / took_ns;
+  slowest_link_ = held;
 }
 
 bool FlowModel::set_dead(LinkId link, bool dead) {
