@@ -61,11 +61,11 @@ std::span<const std::vector<Flow>> CollectiveFlows::make(const SharedOp& op, Ran
     // Trees have queue pairs of their own, on the same card.
     const std::size_t hash =
         channel.card % cards_of_a_gpu_ + (channel.second_tree ? cards_of_a_gpu_ : 0);
-    std::vector<Flow>& flows = made_.emplace_back();
+    std::vector<Flow>& flows = channel.second_tree ? made_[channel.card] : made_.emplace_back();
     for (const auto& [from, to] : channel.second_tree ? others : edges)
       flows.push_back({place(from), place(to), channel.bytes, static_cast<std::uint32_t>(hash)});
   }
-  if (made_.size() > cards) edges.insert(edges.end(), others.begin(), others.end());
+  if (made_.front().size() > edges.size()) edges.insert(edges.end(), others.begin(), others.end());
   measure(edges, nodes);
   lie_.of_node.value *= static_cast<std::int64_t>(cards) * made_.front().front().bytes.value;
   return made_;

@@ -17,8 +17,8 @@ class CollectiveFlows {
  public:
   CollectiveFlows(const Job& job, const Scene& scene);
 
-  // Of the group that `member` belongs to. Each element is a ring or a tree, whose edges move in
-  // step; they last until the next call.
+  // Of the group that `member` belongs to. Each element is the ring or the trees of a card, which
+  // move in step; they last until the next call.
   std::span<const std::vector<Flow>> make(const SharedOp& op, RankId member);
   // How those made last lie; their time is still to come.
   const OnWire& lie() const { return lie_; }
