@@ -3,7 +3,7 @@
 
 import json
 
-from cli import CliTest, main
+from cli import CliTest, main, trainyard
 
 MEGASCALE = ("--cluster", "megascale-a100")
 
@@ -132,6 +132,22 @@ class Bench(CliTest):
             for one, best in zip(alone["sizes"], rows):
                 self.assertGreaterEqual(one["time_s"], best["time_s"])
 
+    def test_other_models_have_the_same_rings_and_trees(self):
+        """Closed forms stood in for simgrid and packet. 4 nodes below one switch a rail."""
+        arguments = (*MEGASCALE, "--gpus", "32", "--sizes", "64M", "--set",
+                     "cluster.fabric.kind=single-switch")
+        models = [("packet", 0.02)]
+        probe = trainyard("net", "bench", *arguments, "--model", "simgrid")
+        if "has no network model" not in probe.stderr:
+            models.append(("simgrid", 1e-6))
+        for algorithm in ("ring", "tree"):
+            flow = self.times(*arguments, "--algorithm", algorithm)[0]
+            for model, apart in models:
+                control = "none" if model == "packet" else "ideal"
+                time = self.times(*arguments, "--algorithm", algorithm, "--model", model, "--set",
+                                  f"network.congestion_control={control}")[0]
+                self.assertAlmostEqual(time / flow, 1, delta=apart, msg=f"{algorithm} {model}")
+
     def test_pairs_send_to_eight_peers_at_a_time(self):
         """128 GPUs of one switch a rail: 15 batches of 8 peers and one of 7 in which some card sends
         to all of them, for 120 GPUs on other nodes: 127 / 120 of what the cards could do."""
@@ -154,6 +170,9 @@ class Bench(CliTest):
                                 (("--sizes", "8G:1K"), "ends before"),
                                 (("--sizes", "1T"), "no size"),
                                 (("--gpus", "12"), "must divide"),
+                                (("--seed", "-1"), "below 0"),
+                                (("--gpus", "16", "--op", "all_to_all", "--model", "packet"),
+                                 "use flow"),
                                 (("--gpus", "8"), "two nodes"),
                                 (("--model", "magic"), "ideal, analytic"),
                                 (("--link", "spine:1=0", "--gpus", "64"), "kinds: gpu_out"),
@@ -260,6 +279,18 @@ class Dcqcn(CliTest):
         self.assertIn("--model packet", self.refused("net", "dcqcn", "--scenario", "victim"))
         self.assertIn("parking-lot", self.refused("net", "dcqcn", "--scenario", "x", "--model",
                                                   "flow"))
+
+    def test_what_is_no_number_is_refused(self):
+        """--join-ms nan: the process ended by a signal."""
+        for option in ("--join-ms", "--leave-ms", "--last-ms", "--gbps", "--delay-us"):
+            for value in ("nan", "-1", "inf", "x"):
+                self.assertIn("is no number from", self.refused("net", "dcqcn", option, value))
+
+    def test_two_results_do_not_go_into_one_file(self):
+        """Exit status 1 and "writing failed" after the run."""
+        path = self.folder / "both"
+        self.assertIn("one file", self.refused("net", "dcqcn", "--model", "flow", "--csv", path,
+                                               "--svg", path))
 
     def test_unknown_parameters_are_refused(self):
         self.assertIn("paper, nvidia", self.refused("net", "dcqcn", "--parameters", "magic"))

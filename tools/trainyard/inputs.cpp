@@ -25,10 +25,16 @@ void add_inputs(CLI::App& command, Inputs& inputs) {
   command.add_option("files", inputs.files, "Scenario files; later ones win")->required();
   command.add_option("--set", inputs.sets, "KEY=VALUE, wins over the files; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--seed", inputs.seed, "Seed of all random numbers");
+  add_seed(command, inputs, "Seed of all random numbers");
   command.add_option("--threads", inputs.threads, "Threads to use; any number, same result")
       ->check(CLI::Range(1, 1024));
   add_outputs(command, inputs);
+}
+
+void add_seed(CLI::App& command, Inputs& inputs, const std::string& help) {
+  command.add_option("--seed", inputs.seed, help)->check([](const std::string& text) {
+    return text.starts_with('-') ? fmt::format("{} is below 0", text) : std::string();
+  });
 }
 
 void add_outputs(CLI::App& command, Inputs& inputs) {

@@ -26,6 +26,8 @@ struct Inputs {
 };
 
 void add_inputs(CLI::App& command, Inputs& inputs);
+// --seed, which is no negative number.
+void add_seed(CLI::App& command, Inputs& inputs, const std::string& help);
 // Of the options of add_inputs only those that say where results go: --out, --json.
 void add_outputs(CLI::App& command, Inputs& inputs);
 void add_fault_option(CLI::App& command, Inputs& inputs);

@@ -14,7 +14,7 @@ void add_net_inputs(CLI::App& command, NetInputs& net) {
   command.add_option("--gpus", net.gpus, "GPUs, in whole nodes")->check(CLI::Range(1, 1 << 24));
   command.add_option("--set", net.inputs.sets, "KEY=VALUE, wins over the files; repeatable")
       ->allow_extra_args(false);
-  command.add_option("--seed", net.inputs.seed, "Seed of queue pair numbers and hashes");
+  add_seed(command, net.inputs, "Seed of queue pair numbers and hashes");
   add_outputs(command, net.inputs);
 }
 

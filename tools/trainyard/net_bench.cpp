@@ -98,8 +98,8 @@ struct Row {
 struct Bench {
   Job job;
   RingLayout layout;
-  // Of the flow model; closed forms leave all but the wires empty.
-  std::vector<RingReport> runs;  // of each pattern
+  bool by_flows = false;         // a model whose flows meet
+  std::vector<RingReport> runs;  // of each pattern; closed forms have none
   RingReport report;             // of what the largest size takes
   std::vector<Wires> ring, tree;
   std::vector<Row> rows;
@@ -108,14 +108,15 @@ struct Bench {
 // What each group's rings (or pairs) and trees get, over flows or as expected.
 void find_wires(const BenchOptions& options, const BenchOp& op, const CollectiveTimer& timer,
                 const std::vector<GroupShape>& shapes, Bench& bench) {
-  if (options.model != "flow") {
+  if (!bench.by_flows) {
     for (const GroupShape& shape : shapes) bench.ring.push_back(timer.expected_wires(shape));
     bench.tree = bench.ring;
     return;
   }
   const auto run = [&](Pattern pattern) {
     bench.layout.pattern = pattern;
-    bench.runs.push_back(run_rings(bench.job, bench.layout));
+    bench.runs.push_back(options.model == "flow" ? run_rings(bench.job, bench.layout)
+                                                 : run_rings_beside(bench.job, bench.layout));
     return bench.runs.back().wires;
   };
   if (op.op == Op::all_reduce && options.algorithm != "ring") bench.tree = run(Pattern::tree);
@@ -253,6 +254,9 @@ int bench(const BenchOptions& options) {
   Bench bench;
   bench.job = load_bench(options);
   if (options.model != "flow") bench.job.network.model = network_model_info(options.model).name;
+  bench.by_flows = network_model_info(options.model).contention;
+  if (bench.by_flows && options.model != "flow" && op.op == Op::all_to_all)
+    throw ConfigError(fmt::format("--op all_to_all: not by model {}; use flow", options.model));
   bench.layout = layout_of(options, bench.job);
   time_collectives(options, op, sizes, bench);
   output.write(bench_json(options, bench), bench_text(options, bench));
@@ -276,7 +280,9 @@ void add_net_bench(CLI::App& net, Action& action) {
       ->add_option("--algorithm", options->algorithm,
                    "ring, tree, or auto: the faster for each size, as NCCL takes it")
       ->capture_default_str();
-  command->add_option("--model", options->model, "flow (every edge a flow), ideal or analytic")
+  command
+      ->add_option("--model", options->model,
+                   "flow (every edge a flow), simgrid, packet (few GPUs), ideal or analytic")
       ->capture_default_str();
   command->add_option("--per-node", options->per_node, "GPUs of a node in one group; default all")
       ->check(CLI::PositiveNumber);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/config/units.h"
 #include "core/error.h"
 #include "core/report/text.h"
 #include "network_models/congestion/dcqcn.h"
@@ -33,7 +34,17 @@ struct Outcome {
   std::string csv;
 };
 
-constexpr double kSampleUs = 20;
+constexpr double kSampleUs = 20, kLongestMs = 100e3;
+
+// A check of CLI11 that "nan" does not pass.
+auto between(double least, double most) {
+  return [=](const std::string& text) {
+    const auto value = parse_number(text);
+    return value && *value >= least && *value <= most
+               ? std::string()
+               : fmt::format("{} is no number from {:g} to {:g}", text, least, most);
+  };
+}
 
 class Spreader {
  public:
@@ -211,24 +222,24 @@ void add_net_dcqcn(CLI::App& net, Action& action) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--gbps", options->gbps, "Rate of the port and of every card")
-      ->check(CLI::Range(1.0, 10000.0))
+      ->check(between(1, 10e3))
       ->capture_default_str();
   command
       ->add_option("--delay-us", options->delay_us,
                    "From a mark to its effect on the queue, at least 1")
-      ->check(CLI::Range(1.0, 10000.0))
+      ->check(between(1, 10e3))
       ->capture_default_str();
   command
       ->add_option("--join-ms", options->join_ms, "Each flow starts so long after the one before")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, kLongestMs))
       ->capture_default_str();
   command->add_option("--last-ms", options->last_ms, "Simulated time")
-      ->check(CLI::Range(1.0, 100000.0))
+      ->check(between(1, kLongestMs))
       ->capture_default_str();
   command
       ->add_option("--leave-ms", options->leave_ms,
                    "Towards the end flows leave, the last to come first, so long one after another")
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, kLongestMs))
       ->capture_default_str();
   command->add_option("--model", options->model, "fluid (published equations), packet or flow")
       ->capture_default_str();

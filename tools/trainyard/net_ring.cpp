@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 
 #include "core/config/units.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "network_models/network_models.h"
 
 namespace trainyard {
 namespace {
@@ -24,8 +26,9 @@ void shuffle(std::vector<std::int32_t>& nodes, std::uint64_t seed) {
 }
 
 // What an edge carries: so much that latency does not show. Rates do not depend on it, as all
-// groups move equally much.
+// groups move equally much. Packets are too many for that; theirs is sixteen messages of NCCL's.
 constexpr Bytes kEdge{std::int64_t{1} << 40};
+constexpr Bytes kEdgeOfPackets{std::int64_t{8} << 20};
 
 struct Rings {
   std::vector<FlowId> ids;
@@ -40,10 +43,18 @@ std::vector<WireEdges> edges_of(Pattern pattern, std::int32_t nodes) {
   return {tree_edges(nodes, false), tree_edges(nodes, true)};
 }
 
+// Where rings start.
+struct Ground {
+  NetworkModel& model;
+  const Fabric& fabric;
+  const Router& router;
+  Bytes edge;
+};
+
 // The flows between the cards of one group's nodes, a ring or two trees for each of its cards.
-void start_group(FlowModel& model, Pattern pattern, const std::vector<std::int32_t>& nodes,
+void start_group(const Ground& ground, Pattern pattern, const std::vector<std::int32_t>& nodes,
                  std::pair<std::int32_t, std::int32_t> cards, Rings& rings) {
-  const NodeProfile& node = model.fabric().node();
+  const NodeProfile& node = ground.fabric.node();
   const auto all = edges_of(pattern, static_cast<std::int32_t>(nodes.size()));
   for (std::int32_t card = cards.first; card < cards.second; ++card) {
     const std::int32_t gpu = card * node.gpus / node.nics;
@@ -55,12 +66,12 @@ void start_group(FlowModel& model, Pattern pattern, const std::vector<std::int32
       for (const auto& [source, target] : places) {
         const std::int32_t from = nodes[static_cast<std::size_t>(source)] * node.gpus + gpu;
         const std::int32_t to = nodes[static_cast<std::size_t>(target)] * node.gpus + gpu;
-        edges.push_back({RankId{from}, RankId{to}, kEdge, channel});
+        edges.push_back({RankId{from}, RankId{to}, ground.edge, channel});
         latency_us += to_microseconds(
-            model.fabric().latency(model.router().path({from, to, channel, 0}).switches));
+            ground.fabric.latency(ground.router.path({from, to, channel, 0}).switches));
         ++count;
       }
-      rings.ids.push_back(model.start_in_step(edges, Time{}));
+      rings.ids.push_back(ground.model.start_in_step(edges, Time{}));
       rings.flows += std::ssize(edges);
       channel += static_cast<std::uint32_t>(node.nics);
     }
@@ -92,6 +103,46 @@ void look_at_links(FlowModel& model, double per_pair, RingReport& report) {
     report.uplinks_used += pairs > 0 ? 1 : 0;
     report.uplinks_crowded += pairs * per_pair > fabric.capacity(kind) * (1 + 1e-9) ? 1 : 0;
   }
+}
+
+Rings start_groups(const Ground& ground, const Job& job, const RingLayout& layout) {
+  const NodeProfile& node = job.cluster.node;
+  const auto groups = ring_nodes(job, layout);
+  const std::int64_t shared = groups_on_a_node(job, layout);
+  Rings rings;
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const auto gpu = static_cast<std::int32_t>(group % shared) * layout.per_node;
+    const std::int32_t first = gpu * node.nics / node.gpus;
+    const std::int32_t last = (gpu + layout.per_node) * node.nics / node.gpus;
+    start_group(ground, layout.pattern, groups[group], {first, std::max(first + 1, last)}, rings);
+    rings.group.resize(rings.ids.size(), group);
+  }
+  return rings;
+}
+
+// A group's rings carry equal parts of its data, so the last one to end counts. Two trees carry
+// half of their card's data each, up and down again, for which CollectiveTimer takes the node's
+// wires twice, or once where two nodes have a direction for each tree.
+std::vector<Wires> wires_at_the_end(const Ground& ground, const RingLayout& layout,
+                                    const Rings& rings) {
+  const double parts = layout.pattern == Pattern::ring || layout.nodes() == 2 ? 1 : 2;
+  std::vector<Wires> wires(static_cast<std::size_t>(layout.groups));
+  std::vector<double> count(wires.size()), last_us(wires.size());
+  std::vector<FlowEnd> ended;
+  while (ground.model.advance(kNever, ended) < kNever) {
+  }
+  check(ended.size() == rings.ids.size(), "a ring never ended");
+  for (const FlowEnd& end : ended) {
+    const auto ring = std::ranges::find(rings.ids, end.flow) - rings.ids.begin();
+    const std::size_t group = rings.group[ring];
+    ++count[group];
+    wires[group].latency_us = std::max(wires[group].latency_us, rings.latency_us[ring]);
+    last_us[group] = std::max(last_us[group], to_microseconds(end.at) - rings.latency_us[ring]);
+  }
+  for (std::size_t group = 0; group < wires.size(); ++group)
+    wires[group].node = {parts * count[group] * static_cast<double>(ground.edge.value) /
+                         (last_us[group] * 1e-6)};
+  return wires;
 }
 
 }  // namespace
@@ -147,16 +198,8 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
   if (layout.pattern == Pattern::pairs) return run_pairs(job, layout);
   const NodeProfile& node = job.cluster.node;
   FlowModel model = make_flows(job, layout);
-  const auto groups = ring_nodes(job, layout);
-  const std::int64_t shared = groups_on_a_node(job, layout);
-  Rings rings;
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    const auto gpu = static_cast<std::int32_t>(group % shared) * layout.per_node;
-    const std::int32_t first = gpu * node.nics / node.gpus;
-    const std::int32_t last = (gpu + layout.per_node) * node.nics / node.gpus;
-    start_group(model, layout.pattern, groups[group], {first, std::max(first + 1, last)}, rings);
-    rings.group.resize(rings.ids.size(), group);
-  }
+  const Ground ground{model, model.fabric(), model.router(), kEdge};
+  const Rings rings = start_groups(ground, job, layout);
   RingReport report;
   report.pattern = layout.pattern;
   report.flows = rings.flows;
@@ -171,28 +214,21 @@ RingReport run_rings(const Job& job, const RingLayout& layout) {
   report.slowest_link = model.fabric().name(model.bottleneck(slowest));
   report.slowest_pairs = model.queue_pairs(model.bottleneck(slowest));
   look_at_links(model, card / job.network.qps_per_connection, report);
+  report.wires = wires_at_the_end(ground, layout, rings);
+  return report;
+}
 
-  // A group's rings carry equal parts of its data, so the last one to end counts. Two trees carry
-  // half of their card's data each, up and down again, for which CollectiveTimer takes the node's
-  // wires twice, or once where two nodes have a direction for each tree.
-  const double parts = layout.pattern == Pattern::ring || layout.nodes() == 2 ? 1 : 2;
-  report.wires.resize(groups.size());
-  std::vector<double> count(groups.size()), last_ns(groups.size());
-  std::vector<FlowEnd> ended;
-  while (model.advance(kNever, ended) < kNever) {
-  }
-  check(ended.size() == rings.ids.size(), "a ring never ended");
-  for (const FlowEnd& end : ended) {
-    const auto ring = std::ranges::find(rings.ids, end.flow) - rings.ids.begin();
-    const std::size_t group = rings.group[ring];
-    ++count[group];
-    report.wires[group].latency_us =
-        std::max(report.wires[group].latency_us, rings.latency_us[ring]);
-    last_ns[group] = std::max(last_ns[group], static_cast<double>(end.at.value));
-  }
-  for (std::size_t group = 0; group < groups.size(); ++group)
-    report.wires[group].node = {parts * count[group] * static_cast<double>(kEdge.value) /
-                                (last_ns[group] * 1e-9)};
+RingReport run_rings_beside(const Job& job, const RingLayout& layout) {
+  const std::unique_ptr<NetworkModel> model = make_network_model(job);
+  const Fabric fabric(job.cluster);
+  const Router router(fabric, job.cluster.fabric.polarised, job.seed);
+  const bool packets = job.network.model == "packet";
+  const Ground ground{*model, fabric, router, packets ? kEdgeOfPackets : kEdge};
+  const Rings rings = start_groups(ground, job, layout);
+  RingReport report;
+  report.pattern = layout.pattern;
+  report.flows = rings.flows;
+  report.wires = wires_at_the_end(ground, layout, rings);
   return report;
 }
 

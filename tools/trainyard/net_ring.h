@@ -49,6 +49,9 @@ GroupShape ring_shape(const Job& job, const RingLayout& layout,
 // send to eight GPUs at a time, each eight further on than the last, as NCCL does (src/enqueue.cc).
 RingReport run_rings(const Job& job, const RingLayout& layout);
 
+// The same rings or trees on the network model that the job names: what they get, and no more.
+RingReport run_rings_beside(const Job& job, const RingLayout& layout);
+
 // The model with the layout's links as they are set. Throws ConfigError.
 FlowModel make_flows(const Job& job, const RingLayout& layout);
 // Pairs of GPUs, see run_rings.

@@ -62,7 +62,8 @@ Output::Output(const Inputs& inputs, const std::string& name)
 }
 
 void Output::expect_extra(const std::string& path) {
-  if (!path.empty()) extra_.try_emplace(path, path);
+  if (!path.empty() && !extra_.try_emplace(path, path).second)
+    throw ConfigError(fmt::format("{}: two results cannot go into one file", path));
 }
 
 void Output::write(const Json& json, const std::string& text) {
