@@ -96,7 +96,7 @@ TEST_F(A100, PiecesOfAProductTakeTheTimeOfTheWhole) {
   EXPECT_NEAR(4 * us(timer, piece), whole + 3 * load_gpu("a100-sxm-80").gemm.t0_us, 0.1);
 }
 
-// 6 bytes a weight in fp16 at 0.87 of 2,039 GB/s, and a launch of 2.5 us.
+// 6 bytes a weight in fp16 at what passes reach of 2,039 GB/s, and a launch of 2.5 us.
 TEST_F(A100, SumsOfGradientsOutsideTheProductAreAPassOverMemory) {
   Software old;
   old.fused_gradient_sum = false;
@@ -105,7 +105,8 @@ TEST_F(A100, SumsOfGradientsOutsideTheProductAreAPassOverMemory) {
   KernelSpec forward = product;
   forward.kind = K::gemm_forward;
   const double more = us(KernelTimer(load_gpu("a100-sxm-80"), old), product) - us(timer, forward);
-  EXPECT_NEAR(more, 2.5 + 6.0 * 8192 * 8192 / (0.87 * 2039e3), 0.1);
+  const double reached = load_gpu("a100-sxm-80").memory_bound.elementwise;
+  EXPECT_NEAR(more, 2.5 + 6.0 * 8192 * 8192 / (reached * 2039e3), 0.1);
 }
 
 // BLOOM's sweep has heads of 108: no multiple of 8, so fp16 products run on CUDA cores, 19.5
@@ -172,8 +173,8 @@ TEST(MemoryBound, ResidualAddReachesMeasuredBandwidth) {
   EXPECT_NEAR(gbs("h100-sxm"), 3178, 0.09 * 3178);
 }
 
-// NeuSight 6945927, medians of torch on A100-80 PCIe: LayerNorm 1151 GB/s, elementwise 1681;
-// softmax 0.68 to 0.74 of the bandwidth.
+// NeuSight 6945927, torch on A100-80 PCIe: LayerNorm of rows of 4,096 to 16,384 0.55 of 1,935 GB/s;
+// median of elementwise kernels 1681 GB/s; softmax 0.68 to 0.74 of the bandwidth.
 TEST(MemoryBound, TorchKernelsReachMeasuredBandwidth) {
   Software torch;
   torch.fused_norm = false;
@@ -181,7 +182,7 @@ TEST(MemoryBound, TorchKernelsReachMeasuredBandwidth) {
   const auto gbs = [&](K kind) {
     return 65536.0 * 8192 * 4e-3 / us(timer, memory(kind, 65536, 8192, 4));
   };
-  EXPECT_NEAR(gbs(K::norm_forward), 1151, 0.03 * 1151);
+  EXPECT_NEAR(gbs(K::norm_forward), 0.552 * 1935, 0.03 * 0.552 * 1935);
   EXPECT_NEAR(gbs(K::add), 1681, 0.03 * 1681);
   EXPECT_NEAR(gbs(K::softmax_forward), 0.71 * 1935, 0.05 * 1935);
 }

@@ -63,16 +63,43 @@ class CalibrateFrom(CliTest):
         self.assertGreater(found["before"], 0.05)
         self.assertLess(found["fitted"], found["before"] / 4)
 
-    def test_shipped_constants_are_what_the_shipped_table_gives(self):
+    def test_shipped_constants_are_what_the_shipped_tables_give(self):
         gpus = Path(SCENARIOS, "gpus")
-        subprocess.run([sys.executable, gpus / "fit.py", PROGRAM, "b200-sxm", "--out", self.folder],
+        nccl = Path(SCENARIOS, "clusters", "nccl")
+        homes = {"b200-sxm": gpus, "cross-entropy": gpus, "ampere": nccl}
+        subprocess.run([sys.executable, gpus / "fit.py", PROGRAM, *homes, "--out", self.folder],
                        check=True, capture_output=True)
-        fitted = (self.folder / "b200-sxm.toml").read_text()
-        self.assertEqual(fitted, (gpus / "fitted" / "b200-sxm.toml").read_text())
-        self.assertIn("on rows held out", fitted)
-        for table in (gpus / "data").glob("*.csv"):  # and none is left out
-            self.assertTrue((gpus / "fitted" / f"{table.stem}.toml").exists())
-            self.assertIn(f"fitted/{table.stem}.toml", (gpus / f"{table.stem}.toml").read_text())
+        for name, home in homes.items():
+            fitted = (self.folder / f"{name}.toml").read_text()
+            self.assertEqual(fitted, (home / "fitted" / f"{name}.toml").read_text())
+            self.assertIn("on rows held out", fitted)
+
+    def test_every_shipped_table_is_fitted_to_and_every_fit_is_the_base_of_a_profile(self):
+        for home in (Path(SCENARIOS, "gpus"), Path(SCENARIOS, "clusters", "nccl")):
+            fits = "".join(file.read_text() for file in (home / "fitted").glob("*.toml"))
+            profiles = "".join(file.read_text() for file in home.glob("*.toml"))
+            self.assertTrue(fits)
+            for table in (home / "data").glob("*.csv"):
+                self.assertIn(f"--from data/{table.name},", fits)
+            for file in (home / "fitted").glob("*.toml"):
+                self.assertIn(f'"fitted/{file.name}"', profiles)
+
+    def test_constants_stay_or_move_together_or_are_left_out(self):
+        text = kernels([100] * len(SHAPES))
+        _, profile = self.calibrated(text, "--folds", "2", "--keep", "gemm.t0_us", "--keep", "tile",
+                                     "--together", "fill_us,split_k_us", "--write", "_us",
+                                     "--constants-only", "--set", "cluster.gpu.gemm.fill_us=2",
+                                     "--set", "cluster.gpu.gemm.split_k_us=6")
+        lines = profile.read_text().splitlines()
+        written = dict(line.split(" = ") for line in lines if line and not line.startswith("#"))
+        self.assertEqual(set(written), {"cluster.gpu.gemm.fill_us", "cluster.gpu.gemm.split_k_us"})
+        self.assertAlmostEqual(float(written["cluster.gpu.gemm.split_k_us"]) /
+                               float(written["cluster.gpu.gemm.fill_us"]), 3, delta=0.01)
+        self.assertTrue([line for line in lines if "rows' own: cluster.gpu.gemm.power_cap" in line])
+        for option in ("--keep", "--together", "--write"):
+            self.assertIn("valid: a part of one of cluster.gpu.gemm.t0_us", self.refused(
+                "calibrate", "--from", self.scenario("t.csv", text), "--cluster", "a100-8",
+                option, "nothing"))
 
     def test_rows_are_chosen_by_what_their_cells_contain(self):
         text = kernels([100] * len(SHAPES))

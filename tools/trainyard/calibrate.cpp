@@ -169,6 +169,19 @@ void add_calibrate(CLI::App& app, Action& action) {
                    "With --from: COLUMN=TEXT, only rows whose cell contains the text")
       ->needs(from);
   command
+      ->add_option("--keep", options->from.keep,
+                   "With --from: constants whose key contains the text are not moved")
+      ->needs(from);
+  command
+      ->add_option(
+          "--together", options->from.together,
+          "With --from: constants whose key contains the text, or one of A,B, keep their ratios")
+      ->needs(from);
+  command
+      ->add_option("--write", options->from.write,
+                   "With --from: only constants whose key contains the text are written")
+      ->needs(from);
+  command
       ->add_flag("--constants-only", options->from.constants_only,
                  "With --from: without the preset, for a profile that takes the file as its base")
       ->needs(from);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@
 namespace trainyard {
 namespace {
 
-constexpr std::size_t kFewest = 10;  // rows a family needs to be fitted
+constexpr std::size_t kFewest = 6;  // rows a family needs to be fitted
 
 // Rows that are fitted together, and the constants they tell.
 struct Family {
@@ -128,28 +129,79 @@ std::vector<Family> collective_families(const CsvTable& table, const Selection& 
   return {{"collectives", nccl_constants(), rows}};
 }
 
-// "a.b.c" as TOML writes it: a table's name and a key. Lists are written whole.
-std::string constants_text(Fitted& fitted, const Family& family) {
-  std::map<std::string, std::string> tables;
-  std::string not_fitted, efficiencies;
-  for (std::size_t i = 0; i < family.constants.size(); ++i) {
-    const FitConstant& constant = family.constants[i];
-    const std::size_t dot = constant.key.rfind('.');
+bool contains_any(const std::string& key, const std::vector<std::string>& texts) {
+  return std::ranges::any_of(
+      texts, [&](const std::string& text) { return key.find(text) != std::string::npos; });
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts{""};
+  for (const char c : text)
+    if (c == ',')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+// Throws if one of the texts that `option` was given is in no constant's key.
+void must_match(const char* option, const std::vector<std::string>& texts,
+                const std::vector<Family>& families) {
+  for (const std::string& text : texts) {
+    std::string valid;
+    bool found = false;
+    for (const Family& family : families)
+      for (const FitConstant& constant : family.constants) {
+        found |= contains_any(constant.key, split(text));
+        valid += (valid.empty() ? "" : ", ") + constant.key;
+      }
+    if (!found)
+      throw ConfigError(fmt::format("{} {}: valid: a part of one of {}", option, text, valid));
+  }
+}
+
+// Takes out the constants that are to stay and makes those one that keep their ratios.
+void restrict_constants(const CalibrateFrom& options, std::vector<Family>& families) {
+  must_match("--keep", options.keep, families);
+  must_match("--together", options.together, families);
+  must_match("--write", options.write, families);
+  for (Family& family : families) {
+    std::vector<FitConstant>& all = family.constants;
+    std::erase_if(all, [&](const FitConstant& c) { return contains_any(c.key, options.keep); });
+    for (const std::string& text : options.together) {
+      const auto rest = std::stable_partition(all.begin(), all.end(), [&](const FitConstant& c) {
+        return !contains_any(c.key, split(text));
+      });
+      if (rest == all.end()) continue;
+      rest->along.assign(rest + 1, all.end());
+      all.erase(rest + 1, all.end());
+    }
+  }
+}
+
+// Constants as TOML writes them, lists whole; without headers of tables, so that files of several
+// fits can be put together. `write` empty: all.
+std::string constants_text(Fitted& fitted, const Family& family,
+                           const std::vector<std::string>& write) {
+  std::string comments, keys, efficiencies;
+  const auto add = [&](const FitConstant& constant, bool matters) {
     const double value = constant.at(fitted.cluster);
     if (constant.key.find("tile_efficiency") != std::string::npos) {
       efficiencies += fmt::format("{}{:.4g}", efficiencies.empty() ? "" : ", ", value);
-    } else if (fitted.matters[i]) {
-      tables[constant.key.substr(0, dot)] +=
-          fmt::format("{} = {:.4g}\n", constant.key.substr(dot + 1), value);
+    } else if (!matters) {
+      comments += "# not fitted, no row depends on it: " + constant.key + "\n";
+    } else if (!write.empty() && !contains_any(constant.key, write)) {
+      comments += fmt::format("# these rows' own: {} = {:.4g}\n", constant.key, value);
     } else {
-      not_fitted += "# not fitted, no row depends on it: " + constant.key + "\n";
+      keys += fmt::format("{} = {:.4g}\n", constant.key, value);
     }
+  };
+  for (std::size_t i = 0; i < family.constants.size(); ++i) {
+    add(family.constants[i], fitted.matters[i]);
+    for (const FitConstant& other : family.constants[i].along) add(other, fitted.matters[i]);
   }
-  if (!efficiencies.empty())
-    tables["cluster.gpu.gemm"] += "tile_efficiency = [" + efficiencies + "]\n";
-  std::string out = not_fitted;
-  for (const auto& [name, keys] : tables) out += fmt::format("[{}]\n{}", name, keys);
-  return out;
+  if (!efficiencies.empty()) keys += "cluster.gpu.gemm.tile_efficiency = [" + efficiencies + "]\n";
+  return comments + keys;
 }
 
 }  // namespace
@@ -168,13 +220,18 @@ int calibrate_from(const CalibrateFrom& options) {
   std::vector<Family> families =
       kernels ? kernel_families(table, selection, job) : collective_families(table, selection, job);
   table.refuse_violations();
+  restrict_constants(options, families);
   std::string text = fmt::format(
       "# Written by trainyard calibrate --from {}, fitted to rows with {}\n"
       "# starting from {}. Errors are means of |predicted / measured - 1|.\n",
       options.table,
       options.where.empty() ? "any text" : fmt::format("{}", fmt::join(options.where, ", ")),
       fmt::join(sets, ",\n# "));
-  if (!options.constants_only) text += fmt::format("[cluster]\npreset = \"{}\"\n", options.cluster);
+  if (!options.keep.empty())
+    text += fmt::format("# Not moved: {}.\n", fmt::join(options.keep, ", "));
+  if (!options.together.empty())
+    text += fmt::format("# Ratios kept: {}.\n", fmt::join(options.together, ", "));
+  if (!options.constants_only) text += fmt::format("cluster.preset = \"{}\"\n", options.cluster);
   TextTable report;
   report.row({"family", "rows", "before %", "fitted %", "held out %"});
   Json json = Json::array();
@@ -192,7 +249,7 @@ int calibrate_from(const CalibrateFrom& options) {
     text += fmt::format(
         "\n# {}: {} rows, {} % before, {} % fitted, {} % on rows held out ({} folds)\n{}",
         family.name, count, percent(fitted.before), percent(fitted.after), percent(fitted.held_out),
-        options.folds, constants_text(fitted, family));
+        options.folds, constants_text(fitted, family, options.write));
   }
   if (json.empty())
     throw ConfigError(fmt::format("{}: fewer than {} rows of a family that can be fitted",

@@ -13,6 +13,7 @@ struct FitConstant {
   std::string key;  // of scenario files
   std::function<double&(Cluster&)> at;
   double low, high;
+  std::vector<FitConstant> along = {};  // moved by the same factor
 };
 
 // Measurements to fit to: each belongs to a group (a shape) that is never divided between rows a
@@ -30,9 +31,9 @@ struct Fitted {
   double held_out = 0;           // the same, each row under constants fitted without its group
 };
 
-// Moves the constants, one at a time by shrinking factors, while the mean |residual| falls (compass
-// search in logarithms); then again `folds` times without every folds-th group. No draw is
-// involved: equal rows give equal constants.
+// Moves the constants, one at a time and then two, by shrinking factors, while the mean |residual|
+// falls (compass search in logarithms); then again `folds` times without every folds-th group. No
+// draw is involved: equal rows give equal constants.
 Fitted fit(const Cluster& start, const std::vector<FitConstant>& constants, const FitRows& rows,
            std::size_t folds);
 
