@@ -26,6 +26,10 @@ class Model:
     weak: int      # micro-batches a pipeline under weak scaling
     replicas: tuple
 
+    def fits(self, replicas, batch):
+        """Whether the batch is a whole number of rounds on so many replicas, and not too many."""
+        return batch % (replicas * self.stages) == 0 and batch * self.stages <= MOST * replicas
+
 
 MODELS = (Model("175b", 64, 8, 6144, 32, (4, 16, 48, 96, 192, 384, 768, 1536)),
           Model("530b", 280, 35, 6160, 140, (1, 4, 11, 22, 44, 88, 176, 352)))
@@ -49,8 +53,8 @@ class Study:
         self.program, self.pool = program, ThreadPoolExecutor(jobs)
 
     def result(self, model, replicas, batch, sets=(), draws=1000):
-        """`sim --json` of a layout; None where the batch is no whole number of rounds, or of too many."""
-        if batch % (replicas * model.stages) or batch * model.stages > MOST * replicas:
+        """`sim --json` of a layout; None where the batch does not fit."""
+        if not model.fits(replicas, batch):
             return None
         arguments = [f"parallel.data={replicas}", f"batch.global_sequences={batch}", *sets]
         done = subprocess.run(
@@ -69,7 +73,7 @@ class Study:
     def gains(self, model):
         """Technique -> GPUs -> MFU points that it gains in strong scaling."""
         cells = [(name, r) for name in WITHOUT for r in model.replicas[2:]
-                 if model.batch % (r * model.stages) == 0 and model.batch * model.stages <= MOST * r]
+                 if model.fits(r, model.batch)]
         whole = {r: self.pool.submit(self.result, model, r, model.batch, (), 0)
                  for r in {r for _, r in cells}}
         without = {cell: self.pool.submit(self.result, model, cell[1], model.batch,

@@ -48,19 +48,24 @@ TEST(HardwarePresets, AreCompleteJobsWithASmallModel) {
   EXPECT_GT(loaded, 15);
 }
 
-TEST(Scenarios, LoadWithoutComplaint) {
-  std::vector<std::string> files = toml_files("");
-  for (const std::string& file : toml_files("/studies", true)) files.push_back(file);
-  EXPECT_GE(files.size(), 11U);
+void expect_to_load(const std::vector<std::string>& files, bool published) {
+  EXPECT_FALSE(files.empty());
   for (const std::string& file : files) {
     SCOPED_TRACE(file);
     EXPECT_NO_THROW({
       const Job job = load_job({file}, {}, kScenarios);
       EXPECT_TRUE(job.warnings.empty());
       const bool trains_here = !job.data.files.empty();  // on a machine nobody has stated an MFU of
-      EXPECT_TRUE(trains_here || job.expect.contains("mfu"));
+      EXPECT_TRUE(!published || trains_here || job.expect.contains("mfu"));
     });
   }
+}
+
+// A study may ask what nobody has published; all others state the figure that they reproduce.
+TEST(Scenarios, LoadWithoutComplaint) {
+  expect_to_load(toml_files(""), true);
+  expect_to_load(toml_files("/studies/ablation-256"), true);  // MegaScale's Table 3
+  expect_to_load(toml_files("/studies", true), false);
 }
 
 TEST(Scenarios, AreTheTwoRowsOfMegaScaleOn12288Gpus) {
