@@ -1,5 +1,7 @@
 #include "tests/backends/schema_changes.h"
 
+#include <utility>
+
 namespace trainyard {
 namespace {
 
@@ -200,12 +202,13 @@ std::vector<Change> constant_changes() {
   const auto add = [&](const char* base, const std::string& key, const char* value, Effect effect) {
     all.push_back({base, key + "=" + value, effect});
   };
-  for (const char* protocol : {"ll", "ll128", "simple"}) {
+  // A protocol, and a base whose collectives inside nodes take it.
+  for (const auto& [protocol, taking] :
+       {std::pair{"ll", "all-reduce"}, {"ll128", "short"}, {"simple", "cluster"}}) {
     const std::string prefix = std::string("cluster.nccl.") + protocol + ".";
     for (const char* key : {"base_us", "tree_net_us"})
       add("all-reduce", prefix + key, "0", Effect::faster);
-    add(std::string(protocol) == "ll128" ? "short" : "all-reduce", prefix + "nvlink_us", "0",
-        Effect::faster);
+    add(taking, prefix + "nvlink_us", "0", Effect::faster);
     add("tiny and wide", prefix + "ring_net_us", "0", Effect::faster);
     add("tiny", prefix + "fraction", "0.0001", Effect::slower);
     add("tiny", prefix + "max_gbs", "0.0001", Effect::slower);
