@@ -17,15 +17,15 @@ Time ModelCosts::kernel(const KernelSpec& kernel) const {
 }
 
 Time ModelCosts::collective(Op op, const GroupShape& shape, Bytes bytes) const {
-  return seconds(to_seconds(collectives_.time(op, shape, bytes)) * in_training_);
+  return in_training(collectives_.time(op, shape, bytes));
 }
 
 Time ModelCosts::transfer(Bytes bytes, const Route& route) const {
-  return collectives_.transfer(bytes, route.tier, route.concurrent);
+  return in_training(collectives_.transfer(bytes, route.tier, route.concurrent));
 }
 
 Time ModelCosts::message_overhead(const Route& route) const {
-  return collectives_.message_overhead(route.tier);
+  return in_training(collectives_.message_overhead(route.tier));
 }
 
 Wiring ModelCosts::wiring(Op op, const GroupShape& shape, Bytes bytes) const {
@@ -37,7 +37,7 @@ Time ModelCosts::over_flows(Op op, const GroupShape& shape, Bytes bytes,
                             const OnWire& on_wire) const {
   const double sent_s = to_seconds(std::max(on_wire.time - on_wire.latency, nanoseconds(1)));
   const Wires wires{{static_cast<double>(on_wire.of_node.value) / sent_s}, on_wire.mean_latency_us};
-  return seconds(to_seconds(collectives_.time_over(op, shape, bytes, wires)) * in_training_);
+  return in_training(collectives_.time_over(op, shape, bytes, wires));
 }
 
 Time ModelCosts::collective_work(Op op, const GroupShape& shape, Bytes bytes) const {

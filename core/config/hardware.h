@@ -126,7 +126,7 @@ struct NcclProfile {
     double max_gbs = 0;  // 0: no limit
   } ll, ll128, simple;
   double launch_us = 0;      // added to every collective: launch and synchronisation
-  double in_training = 1;    // time of a collective amid a training step, relative to alone
+  double in_training = 1;    // time of a collective or message amid a step, relative to alone
   double tree_fraction = 1;  // bandwidth of a tree relative to a ring's
   // All-reduce in the NVLink switches (NVLS) over whole nodes; 0 GB/s: none.
   double nvls_gbs = 0, nvls_us = 0, nvls_net_us = 0;

@@ -110,6 +110,8 @@ def problems(root="."):
 
 
 if __name__ == "__main__":
+    if not os.path.isdir(sys.argv[1]):
+        sys.exit(f"{sys.argv[1]}: not a directory of programs")
     os.environ["PATH"] = sys.argv[1] + os.pathsep + os.environ["PATH"]
     if sys.argv[2:] == ["--update"]:
         update()

@@ -137,5 +137,25 @@ TEST(TreeTraffic, TakesWhatClosedFormsSayWhereNothingIsInTheWay) {
   }
 }
 
+// A message on the way alone: NCCL's kernels are slower amid a training step, sends as well.
+TEST(MessageTraffic, TakesInTrainingTimesAsLongWhicheverNetworkCarriesIt) {
+  HandBuilt first, last(1);
+  first.send(1, 0, 6 << 20);
+  last.recv(-1, 0, 6 << 20);
+  Job job = hand_job(1, 2, 1);
+  job.cluster = load_cluster("megascale-a100", 2);
+  job.cluster.node.gpus = job.cluster.node.nics = job.cluster.fabric.rails = 1;
+  job.cluster.gpu.host_launch_us = 0;
+  for (const char* model : {"ideal", "flow"}) {
+    job.network.model = model;
+    const auto time = [&](double in_training) {
+      job.cluster.nccl.in_training = in_training;
+      return to_seconds(execute(job, set_of({first, last}), {}, ModelCosts(job)).iteration);
+    };
+    EXPECT_GT(time(1), 6 * 1.048576e6 / 25e9) << model;
+    EXPECT_NEAR(time(1.5), 1.5 * time(1), 1e-8) << model;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -116,7 +116,7 @@ std::vector<Row> nccl_rows() {
   add("launch_us", TRAINYARD_AT(cluster.nccl.launch_us),
       "launch and synchronisation of every collective");
   add("in_training", TRAINYARD_AT(cluster.nccl.in_training),
-      "time of a collective amid a training step, relative to the same one alone");
+      "time of a collective or message amid a training step, relative to the same one alone");
   add("tree_fraction", TRAINYARD_AT(cluster.nccl.tree_fraction),
       "bandwidth of a tree relative to a ring's");
   add("nvls_gbs", TRAINYARD_AT(cluster.nccl.nvls_gbs),
