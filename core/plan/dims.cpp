@@ -40,9 +40,8 @@ Dims::Dims(const Job& job)
   ffn = m.ffn / tensor;
   vocab = padded_vocab(m.vocab, tensor, job.training.vocab_divisible_by);
   local_vocab = vocab / tensor;
-  const bool overlapped = overlap.tensor && tensor > 1;
-  fused_block = overlapped && m.block == Block::parallel;
-  parts = overlapped ? job.schedule.tensor_chunks : 1;
+  parallel_block = m.block == Block::parallel;
+  parts = overlap.tensor && tensor > 1 ? job.schedule.tensor_chunks : 1;
   zero = data > 1 ? job.parallel.zero : 0;
   split_backward = job.schedule.pipeline == Order::zb_h1;
 }

@@ -21,9 +21,9 @@ struct Dims {
   std::int64_t local_vocab = 0;
   DType dtype = DType::bf16;  // parameters and activations
   bool sequence_parallel = false;
-  bool fused_block = false;  // parallel block with joint QKV+fc1 and proj+fc2 products
-  std::int32_t parts = 1;    // pieces of GEMMs and their tensor collectives
-  std::int32_t zero = 0;     // 0 when there is nothing to shard over
+  bool parallel_block = false;  // whose QKV+fc1 and proj+fc2 are one product each (PaLM)
+  std::int32_t parts = 1;       // pieces of GEMMs and their tensor collectives
+  std::int32_t zero = 0;        // 0 when there is nothing to shard over
   Recompute recompute = Recompute::none;
   Optimizer optimizer = Optimizer::adam;
   bool split_backward = false;  // weight gradients in passes of their own (ZB-H1)

@@ -14,10 +14,10 @@ Linear LayerEmitter::linear_of(const LayerWeights& w, Weight weight) const {
       l.bias = w.of(Weight::qkv_bias);
       l.bias_grad = w.grad_of(Weight::qkv_bias);
       l.in = d_.hidden();
-      l.out = d_.qkv + (d_.fused_block ? d_.fc1 : 0);
+      l.out = d_.qkv + (d_.parallel_block ? d_.fc1 : 0);
       break;
     case Weight::proj:
-      l.in = d_.query + (d_.fused_block ? d_.ffn : 0);
+      l.in = d_.query + (d_.parallel_block ? d_.ffn : 0);
       l.out = d_.hidden();
       break;
     case Weight::fc1:
@@ -133,13 +133,13 @@ void LayerEmitter::activation_backward(const LayerWeights& w, std::uint32_t in,
 }
 
 LayerSaved LayerEmitter::forward(const LayerWeights& w, std::uint32_t input) {
-  return d_.model.block == Block::serial ? serial_forward(w, input) : parallel_forward(w, input);
+  return d_.parallel_block ? parallel_forward(w, input) : serial_forward(w, input);
 }
 
 std::uint32_t LayerEmitter::backward(const LayerWeights& w, const LayerSaved& saved,
                                      std::uint32_t output_grad) {
-  return d_.model.block == Block::serial ? serial_backward(w, saved, output_grad)
-                                         : parallel_backward(w, saved, output_grad);
+  return d_.parallel_block ? parallel_backward(w, saved, output_grad)
+                           : serial_backward(w, saved, output_grad);
 }
 
 LayerSaved LayerEmitter::serial_forward(const LayerWeights& w, std::uint32_t input) {

@@ -62,7 +62,7 @@ class Cutter {
     return {{bias ? "gate_bias" : "gate", d_.ffn}, {bias ? "value_bias" : "value", d_.ffn}};
   }
   std::vector<Part> with_fused(std::vector<Part> parts) const {
-    if (d_.fused_block)
+    if (d_.parallel_block)
       for (const Part& part : fc1_parts(false)) parts.push_back(part);
     return parts;
   }
@@ -79,7 +79,7 @@ class Cutter {
   // As add_columns(), for rows: shares lie one above the other.
   void add_rows(const Tensor& t, std::int64_t offset) {
     std::vector<Part> parts{{"proj", d_.query}};
-    if (d_.fused_block) parts.push_back({"fc2", d_.ffn});
+    if (d_.parallel_block) parts.push_back({"fc2", d_.ffn});
     for (const Part& part : parts) {
       add(part.name, {part.width * d_.tensor, t.columns},
           {part.width * rank_, 0, part.width, t.columns}, {offset, t.columns, false});

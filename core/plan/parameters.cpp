@@ -103,19 +103,19 @@ std::vector<Tensor> layer_tensors(const Dims& d, std::int64_t layer) {
   const Model& m = d.model;
   const std::int64_t h = m.hidden, bias = m.bias ? 1 : 0;
   const std::int64_t norm_rows = m.norm == Norm::layernorm ? 2 : 1;
-  const bool serial = m.block == Block::serial, fused = d.fused_block;
+  const bool joint = d.parallel_block;
   const auto name = [&](const char* what) { return fmt::format("layer{}.{}", layer, what); };
   return {
       {name("norm1"), norm_rows, h, true},
-      {name("qkv"), h, d.qkv + (fused ? d.fc1 : 0), false},
+      {name("qkv"), h, d.qkv + (joint ? d.fc1 : 0), false},
       {name("qkv_bias"), bias, d.qkv, false},
-      {name("proj"), d.query + (fused ? d.ffn : 0), h, false},
+      {name("proj"), d.query + (joint ? d.ffn : 0), h, false},
       {name("proj_bias"), bias, h, true},
-      {name("norm2"), serial ? norm_rows : 0, h, true},
-      {name("fc1"), fused ? 0 : h, d.fc1, false},
+      {name("norm2"), joint ? 0 : norm_rows, h, true},
+      {name("fc1"), joint ? 0 : h, d.fc1, false},
       {name("fc1_bias"), bias, d.fc1, false},
-      {name("fc2"), fused ? 0 : d.ffn, h, false},
-      {name("fc2_bias"), serial ? bias : 0, h, true},  // of a parallel block: proj_bias
+      {name("fc2"), joint ? 0 : d.ffn, h, false},
+      {name("fc2_bias"), joint ? 0 : bias, h, true},  // of a parallel block: proj_bias
   };
 }
 

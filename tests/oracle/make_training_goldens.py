@@ -103,7 +103,7 @@ def train(model, t, batches, dtype):
     start = initial_weights(model.shapes(), model.layers, SEED)
     weights = {n: torch.tensor(w, dtype=dtype, requires_grad=True) for n, w in start.items()}
     if t["optimizer"] == "lamb":
-        optimizer = reference.Lamb(weights, t)
+        optimizer = reference.Lamb(weights, t, model.parallel)
     else:
         kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[t["optimizer"]]
         optimizer = reference.torch_optimizer(kind, weights, t)

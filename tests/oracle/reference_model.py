@@ -160,18 +160,21 @@ def torch_optimizer(kind, weights, settings):
 
 class Lamb:
     """LAMB (You et al., arXiv 1904.00962, algorithm 2) with phi(z) = z and bias correction. Query,
-    key and value weights of a layer are one tensor to it, gate and value of an MLP too, as the
-    programs hold them."""
+    key and value weights of a layer are one tensor to it, gate and value of an MLP too, and all
+    five in a parallel block, whose output weights are another, as the programs hold them."""
 
     TOGETHER = {"q": "qkv", "k": "qkv", "v": "qkv", "gate": "fc1", "value": "fc1"}
+    IN_PARALLEL = {"qkv": "in", "fc1": "in", "proj": "out", "fc2": "out"}
 
-    def __init__(self, weights, settings):
+    def __init__(self, weights, settings, parallel=False):
+        self.parallel = parallel
         self.s, self.steps, self.param_groups = settings, 0, [{"lr": 0.0}]
         self.state = {n: (w, torch.zeros_like(w), torch.zeros_like(w)) for n, w in weights.items()}
 
     def tensor_of(self, name):
         *layer, last = name.split(".")
-        return ".".join([*layer, self.TOGETHER.get(last, last)])
+        last = self.TOGETHER.get(last, last)
+        return ".".join([*layer, self.IN_PARALLEL.get(last, last) if self.parallel else last])
 
     @torch.no_grad()
     def step(self):
