@@ -36,6 +36,9 @@ constexpr Choice<Order> kOrders[] = {
      "1F1B over virtual_stages chunks a stage: bubble divided by virtual_stages"},
     {Order::zb_h1, "zb-h1",
      "zero-bubble H1: weight gradients fill the bubble, memory of 1F1B (arXiv 2401.10241)"},
+    {Order::zb_2p, "zb-2p",
+     "zero-bubble H2: activations of up to 2 x pipeline - 1 micro-batches, no bubble between a "
+     "stage's first and last pass"},
 };
 constexpr Choice<Recompute> kRecomputes[] = {
     {Recompute::none, "none", "keep every activation"},

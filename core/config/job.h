@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-enum class Order : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1 };
+enum class Order : std::uint8_t { gpipe, one_f_one_b, interleaved_1f1b, zb_h1, zb_2p };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class Optimizer : std::uint8_t { adam, adamw, lamb };
 enum class Precision : std::uint8_t { fp32, bf16, fp16 };

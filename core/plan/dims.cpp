@@ -1,5 +1,7 @@
 #include "core/plan/dims.h"
 
+#include "core/plan/pipeline_order.h"
+
 namespace trainyard {
 namespace {
 
@@ -43,7 +45,7 @@ Dims::Dims(const Job& job)
   parallel_block = m.block == Block::parallel;
   parts = overlap.tensor && tensor > 1 ? job.schedule.tensor_chunks : 1;
   zero = data > 1 ? job.parallel.zero : 0;
-  split_backward = job.schedule.pipeline == Order::zb_h1;
+  split_backward = has_weight_grad_passes(job.schedule.pipeline);
 }
 
 }  // namespace trainyard

@@ -26,7 +26,7 @@ struct Dims {
   std::int32_t zero = 0;        // 0 when there is nothing to shard over
   Recompute recompute = Recompute::none;
   Optimizer optimizer = Optimizer::adam;
-  bool split_backward = false;  // weight gradients in passes of their own (ZB-H1)
+  bool split_backward = false;  // weight gradients in passes of their own
   Overlap overlap;
 
   std::int64_t hidden() const { return model.hidden; }

@@ -30,19 +30,29 @@ std::vector<Unit> one_f_one_b(std::int64_t m, std::int64_t warm_up) {
   return units;
 }
 
-// 1F1B whose weight gradients lag `stage` micro-batches behind, so that every stage holds the
-// activations of `stages` micro-batches and the lagging ones fill the drain.
-std::vector<Unit> zb_h1(std::int64_t m, std::int64_t stages, std::int64_t stage) {
+// 1F1B whose weight gradients lag `lag` micro-batches behind, so that a stage holds the activations
+// of `warm_up + lag` micro-batches and the lagging ones fill the drain.
+std::vector<Unit> zero_bubble(std::int64_t m, std::int64_t warm_up, std::int64_t lag) {
   std::vector<Unit> units;
   std::int64_t f = 0, b = 0, w = 0;
-  while (f < std::min(m, stages - stage)) units.push_back({pass(PassKind::forward, f++)});
+  while (f < std::min(m, warm_up)) units.push_back({pass(PassKind::forward, f++)});
   while (b < m) {
     units.push_back({pass(PassKind::backward, b++)});
-    if (b - w > stage) units.push_back({pass(PassKind::weight_grad, w++)});
+    if (b - w > lag) units.push_back({pass(PassKind::weight_grad, w++)});
     if (f < m) units.push_back({pass(PassKind::forward, f++)});
   }
   while (w < m) units.push_back({pass(PassKind::weight_grad, w++)});
   return units;
+}
+
+// ZB-H2: warm-up forwards bridge the time until the first backward comes back, so that a stage has
+// a pass to run at any time from its first to its last. The first forward reaches the last stage
+// after p - 1 others, and then it computes without a pause: no order ends a step earlier. With
+// fewer than 2 p - 1 micro-batches stages wait for backwards, and weight gradients that could lag
+// further run meanwhile.
+std::vector<Unit> zb_h2(std::int64_t m, std::int64_t stages, std::int64_t stage) {
+  const std::int64_t warm_up = std::min(m, 2 * (stages - stage) - 1);
+  return zero_bubble(m, warm_up, std::min(2 * stage, m - warm_up));
 }
 
 std::vector<Unit> interleaved(const PipelineShape& s, std::int32_t stage) {
@@ -77,9 +87,13 @@ std::vector<Unit> pipeline_order(const PipelineShape& shape, std::int32_t stage)
     case Order::interleaved_1f1b:
       return interleaved(shape, stage);
     case Order::zb_h1:
-      return zb_h1(shape.micro_batches, shape.stages, stage);
+      return zero_bubble(shape.micro_batches, shape.stages - stage, stage);
+    case Order::zb_2p:
+      return zb_h2(shape.micro_batches, shape.stages, stage);
   }
   throw InternalError("unknown pipeline order");
 }
+
+bool has_weight_grad_passes(Order order) { return order == Order::zb_h1 || order == Order::zb_2p; }
 
 }  // namespace trainyard

@@ -18,8 +18,11 @@ struct PipelineShape {
 };
 
 // What `stage` computes in one step, in order. Sources: GPipe (arXiv 1811.06965), 1F1B and its
-// interleaved form (arXiv 2104.04473 section 2.2), ZB-H1 (arXiv 2401.10241 section 2.1), where
-// only ZB-H1 has weight_grad passes of its own. Interleaving needs micro_batches % stages == 0.
+// interleaved form (arXiv 2104.04473 section 2.2), ZB-H1 and ZB-H2 (arXiv 2401.10241 sections 2.1
+// and 2.2). Interleaving needs micro_batches % stages == 0.
 std::vector<Unit> pipeline_order(const PipelineShape& shape, std::int32_t stage);
+
+// Whether weight gradients are passes of their own, behind the backward pass of their micro-batch.
+bool has_weight_grad_passes(Order order);
 
 }  // namespace trainyard

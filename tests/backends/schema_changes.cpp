@@ -120,6 +120,7 @@ std::vector<Change> job_changes() {
       {"replayed", "measured.forward_ms=[50]", Effect::slower},
       {"replayed", "measured.backward_ms=[100]", Effect::slower},
       {"zero-bubble", "measured.weight_grad_ms=[50]", Effect::slower},
+      {"overlap", "schedule.pipeline=zb-2p", Effect::more_memory},
       {"cluster", "measured.pipeline_transfer_ms=5", Effect::slower},
       {"cluster", "measured.tensor_collective_ms=5", Effect::slower},
       {"cluster", "measured.gradient_reduce_scatter_ms=1000", Effect::slower},

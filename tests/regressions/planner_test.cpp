@@ -27,8 +27,8 @@ TEST(PlannerRegressions, Fp32ShardsLastFromStepToStep) {
 TEST(PlannerRegressions, AnEmbeddingStageHasNoWeightGradientPasses) {
   for (const bool overlap : {false, true}) {
     Job job = small_job(1, 3, 2, 3);
-    job.schedule.pipeline = Order::zb_h1;
-    job.schedule.overlap.data = overlap;
+    job.schedule.pipeline = overlap ? Order::zb_2p : Order::zb_h1;
+    job.schedule.overlap.pipeline = job.schedule.overlap.data = overlap;
     job.parallel.zero = 1;
     job.parallel.layers_per_stage = {0, 4, 4};
     const ProgramSet set = plan(job);

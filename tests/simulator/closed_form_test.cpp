@@ -75,17 +75,37 @@ TEST(ClosedForm, GPipeIdlesLikeOneFOneB) {
   }
 }
 
+Job zero_bubble_job(Order order, int p, int m, double weight_grad_ms) {
+  Job job = pipeline_job(p, m, 1);
+  job.schedule.pipeline = order;
+  job.measured.backward_ms = {16 - weight_grad_ms};
+  job.measured.weight_grad_ms = {weight_grad_ms};
+  return job;
+}
+
 // Qi et al. (arXiv 2401.10241, section 2.3): ZB-H1 idles (p - 1)(F + B - W), here 8 ms a stage.
 TEST(ClosedForm, ZeroBubbleIdlesAThirdOfOneFOneB) {
   for (const int p : {2, 4, 8}) {
-    Job job = pipeline_job(p, 2 * p, 1);
-    job.schedule.pipeline = Order::zb_h1;
-    job.measured.backward_ms = {8};
-    job.measured.weight_grad_ms = {8};
-    const auto result = step(job);
+    const auto result = step(zero_bubble_job(Order::zb_h1, p, 2 * p, 8));
     EXPECT_EQ(result.iteration, microseconds(24e3 * 2 * p + 8e3 * (p - 1)));
     EXPECT_EQ(part(result, Cause::compute), 24'000'000LL * 2 * p);
   }
+}
+
+// A step starts when the one before has ended on all stages, so the last stage idles (p - 1) F
+// while the first forward is on its way, with any order; ZB-H2 adds nothing to that (section 2.2),
+// also where backwards (10 ms) are longer than weight gradients (6 ms) and ZB-H1 idles (p - 1) 12
+// ms.
+TEST(ClosedForm, ZeroBubbleWithTwiceTheMemoryOnlyFills) {
+  for (const int p : {2, 4, 8})
+    for (const double w : {8.0, 6.0}) {
+      const auto of = [&](Order order) { return step(zero_bubble_job(order, p, 4 * p, w)); };
+      const auto result = of(Order::zb_2p);
+      EXPECT_EQ(result.iteration, microseconds(24e3 * 4 * p + 8e3 * (p - 1)));
+      EXPECT_EQ(part(result, Cause::bubble), 8'000'000LL * (p - 1));
+      EXPECT_EQ(of(Order::zb_h1).iteration,
+                result.iteration + microseconds(1e3 * (p - 1) * 2 * (8 - w)));
+    }
 }
 
 }  // namespace

@@ -47,6 +47,11 @@ void check_interleaved_batches(const Job& job, Report& report) {
 void check_overlap(const Job& job, Report& report) {
   if (!report.usable({"schedule.overlap", "parallel.sequence", "parallel.tensor"})) return;
   const Overlap& overlap = job.schedule.overlap;
+  if (report.usable({"schedule.pipeline", "parallel.pipeline"}) && !overlap.pipeline &&
+      job.schedule.pipeline == Order::zb_2p && job.parallel.pipeline > 1)
+    report.conflict("schedule.overlap",
+                    "with \"zb-2p\" late stages run ahead of early ones, which they cannot while "
+                    "they wait for every message to be taken; add \"pipeline\", or use \"zb-h1\"");
   if (overlap.tensor && !job.parallel.sequence)
     report.conflict("schedule.overlap",
                     "\"tensor\" runs GEMM pieces beside the all-gather and reduce-scatter of "

@@ -80,7 +80,7 @@ TEST(SchemaText, IsATableASectionInMarkdown) {
 }
 
 TEST(SchemaText, ExplainsChoicesAndRefusesKeysWithout) {
-  EXPECT_THAT(describe_choices("schedule.pipeline"), HasSubstr("  zb-h1             zero-bubble"));
+  EXPECT_THAT(describe_choices("schedule.pipeline"), HasSubstr("  zb-2p             zero-bubble"));
   EXPECT_THROW(describe_choices("model.hidden"), ConfigError);
   EXPECT_THROW(describe_choices("model.hiden"), ConfigError);
 }

@@ -55,12 +55,13 @@ TEST(UserReports, LayersAreAllThereOrTheJobIsRefused) {
 }
 
 // torchtitan#775, PiPPy#1064: fewer micro-batches than stages hang; they are legal with 1F1B,
-// GPipe and ZB-H1. flatflow#20, verl#1617: interleaving needs multiples, and says which.
+// GPipe, ZB-H1 and ZB-2p. flatflow#20, verl#1617: interleaving needs multiples, and says which.
 TEST(UserReports, AnyNumberOfMicroBatchesRunsUnlessInterleaved) {
-  for (const char* order : {"gpipe", "1f1b", "zb-h1"})
+  for (const char* order : {"gpipe", "1f1b", "zb-h1", "zb-2p"})
     for (int m = 1; m <= 16; ++m)
       EXPECT_THAT(
-          toy_violations(with(plain(48, 8, 1, m), {fmt::format("schedule.pipeline={}", order)})),
+          toy_violations(with(plain(48, 8, 1, m), {fmt::format("schedule.pipeline={}", order),
+                                                   R"(schedule.overlap=["pipeline"])"})),
           IsEmpty());
   for (int m = 1; m <= 16; ++m) {
     const auto violations = toy_violations(with(

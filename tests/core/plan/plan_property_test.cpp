@@ -28,7 +28,7 @@ class JobMaker {
     job.batch.global_sequences *= job.batch.micro_sequences;
     p.sequence = chance(2);
     p.zero = pick({0, 0, 1, 2, 3});
-    job.schedule.pipeline = static_cast<Order>(pick({0, 1, 1, 2, 2, 3}));
+    job.schedule.pipeline = static_cast<Order>(pick({0, 1, 1, 2, 2, 3, 4}));
     const bool interleaved = job.schedule.pipeline == Order::interleaved_1f1b;
     p.virtual_stages = interleaved ? pick({1, 2, 2, 3}) : pick({1, 1, 1, 1, 2});
     if (chance(6)) split_unevenly(job);
@@ -79,6 +79,7 @@ class JobMaker {
     if (m.heads % m.kv_heads != 0) m.kv_heads = m.heads;
     p.sequence = p.sequence && p.tensor > 1;
     overlap.tensor = overlap.tensor && p.sequence;
+    overlap.pipeline = overlap.pipeline || job.schedule.pipeline == Order::zb_2p;
     overlap.prefetch = overlap.prefetch && overlap.data && p.zero > 0;
     if (overlap.tensor) job.batch.sequence_length = 48;
     m.window = std::min(m.window, job.batch.sequence_length);
