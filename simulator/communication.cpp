@@ -43,6 +43,7 @@ double measured_ms(const Measured& measured, const CommunicationSpecs& specs,
   if (double Measured::*total = step_total(spec); total != nullptr)
     return measured.*total * static_cast<double>(spec.bytes.value) /
            static_cast<double>(covered_bytes(specs, total));
+  if (spec.group == Group::context) return -1;
   // The measured norm is charged to its first kernel.
   return measured.gradient_norm_ms >= 0 ? 0 : -1;
 }
@@ -135,7 +136,7 @@ CommunicationTimes::CommunicationTimes(const Job& job, const CommunicationSpecs&
   collective_work_.resize(collectives_.size());
   for (std::size_t i = 1; i < specs.collectives.size(); ++i) {
     const CollectiveSpec& spec = specs.collectives[i];
-    const double factor = spec.group == Group::tensor ? scale.tensor_comm : scale.data_comm;
+    const double factor = within_layers(spec.group) ? scale.tensor_comm : scale.data_comm;
     const double given = measured_ms(job.measured, specs, spec);
     for (std::size_t at = 0; at < shapes_; ++at) {
       const GroupShape& shape = topology.shapes()[at];

@@ -146,7 +146,7 @@ class Compiler {
     Coord first;
     first[Axis::pipeline] = program_.stage;
     const std::uint32_t shape = inputs_.topology.shape(instr.group, first);
-    if (instr.group == Group::tensor && instr.pass != kNone &&
+    if (within_layers(instr.group) && instr.pass != kNone &&
         durations_.free_collectives[instr.pass])
       spec = kFreeCollective;
     waits = add_work(i, inputs_.times.collective_work(spec, shape), waits);

@@ -122,7 +122,7 @@ class PathWalker {
       const auto last = executor_.crossings().last(id, at_.lane);
       if (end(at_) - start(at_) > executor_.crossings().duration(id, at_.lane))
         add(last.island, last.stage, last.lane);
-    } else if (op.group != Group::data) {
+    } else if (op.group != Group::data && op.group != Group::context) {
       const bool all_lanes = spans_lanes(op.group);
       const bool ends_only = op.group == Group::embedding;
       for (std::int32_t stage = 0; stage < scene_.layout.stages; ++stage) {
@@ -255,8 +255,9 @@ Cause cause_of(const PathSegment& segment, const Program& program, std::int32_t 
     case Op::join:
       return Cause::other;
     default:
-      if (instr.group != Group::tensor) return Cause::data_comm;
-      return own ? Cause::tensor_comm : Cause::bubble;
+      if (!within_layers(instr.group)) return Cause::data_comm;
+      if (!own) return Cause::bubble;
+      return instr.group == Group::tensor ? Cause::tensor_comm : Cause::context_comm;
   }
 }
 

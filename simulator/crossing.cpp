@@ -7,6 +7,11 @@ namespace trainyard {
 Crossings::Crossings(const Scene& scene)
     : scene_(scene), lanes_(static_cast<std::size_t>(scene.layout.lanes)) {
   std::uint32_t count = 0;
+  for (std::int32_t i = 0; i < scene.layout.islands(); ++i) {
+    if (i == 0 || !scene.layout.share(i - 1, i)) set_size_.push_back(0);
+    set_of_.push_back(static_cast<std::uint32_t>(set_size_.size() - 1));
+    ++set_size_.back();
+  }
   for (const CompiledProgram& program : scene.programs) {
     data_.push_back(count);
     const auto collectives = [&](Group group) {
@@ -14,6 +19,8 @@ Crossings::Crossings(const Scene& scene)
           program.collectives[static_cast<std::size_t>(group)].size());
     };
     count += collectives(Group::data);
+    contexts_.push_back(count);
+    count += collectives(Group::context) * static_cast<std::uint32_t>(set_size_.size());
     inside_ = std::max(inside_, collectives(Group::world));
     if (!scene.flows.any()) continue;
     embeddings_ = std::max(embeddings_, collectives(Group::embedding));
@@ -34,6 +41,13 @@ std::uint32_t Crossings::id(const SharedOp& op, std::int32_t stage, std::int32_t
   const std::uint32_t of_island =
       inside_ + static_cast<std::uint32_t>(island) * (embeddings_ + models_);
   switch (op.group) {
+    case Group::context: {
+      const auto s = static_cast<std::size_t>(stage);
+      const auto each = scene_.programs[s].collectives[static_cast<std::size_t>(op.group)].size();
+      return contexts_[s] +
+             set_of_[static_cast<std::size_t>(island)] * static_cast<std::uint32_t>(each) +
+             op.sequence;
+    }
     case Group::world:
       return world_ + op.sequence;
     case Group::embedding:
@@ -45,12 +59,14 @@ std::uint32_t Crossings::id(const SharedOp& op, std::int32_t stage, std::int32_t
   }
 }
 
-std::uint32_t Crossings::expected(const SharedOp& op) const {
+std::uint32_t Crossings::expected(const SharedOp& op, std::int32_t island) const {
   const auto stages = static_cast<std::uint32_t>(scene_.layout.stages);
   const auto islands = static_cast<std::uint32_t>(scene_.layout.islands());
   switch (op.group) {
     case Group::world:
       return islands * stages;
+    case Group::context:
+      return set_size_[set_of_[static_cast<std::size_t>(island)]];
     case Group::embedding:
       return 2;
     case Group::model:
@@ -78,14 +94,15 @@ bool Crossings::arrive(const SharedOp& op, std::int32_t stage, std::int32_t isla
       last[lane] = member;
     }
   }
-  if (arrived_[at] != expected(op)) return false;
-  if (!travels(op, stage, island)) finish(op, stage);
+  if (arrived_[at] != expected(op, island)) return false;
+  if (!travels(op, stage, island)) finish(op, stage, island);
   return true;
 }
 
 bool Crossings::travels(const SharedOp& op, std::int32_t stage, std::int32_t island) const {
   if (op.group == Group::tensor) return false;
-  const Coord coord = scene_.layout.coord(stage, crosses(op.group) ? 0 : island, 0);
+  const bool of_all = op.group == Group::data || op.group == Group::world;
+  const Coord coord = scene_.layout.coord(stage, of_all ? 0 : island, 0);
   return scene_.flows.collective(op.collective, scene_.topology.shape(op.group, coord));
 }
 
@@ -104,11 +121,11 @@ bool Crossings::land(const SharedOp& op, std::uint32_t id, std::int32_t lane, st
   return true;
 }
 
-void Crossings::finish(const SharedOp& op, std::int32_t stage) {
-  const std::uint32_t at = id(op, stage, 0);
+void Crossings::finish(const SharedOp& op, std::int32_t stage, std::int32_t island) {
+  const std::uint32_t at = id(op, stage, island);
   const auto ends = row(ends_, at);
   for (std::size_t lane = 0; lane < lanes_; ++lane) {
-    const Coord coord = scene_.layout.coord(stage, 0, static_cast<std::int32_t>(lane));
+    const Coord coord = scene_.layout.coord(stage, island, static_cast<std::int32_t>(lane));
     const std::int64_t duration =
         scene_.times.collective(op.collective, scene_.topology.shape(op.group, coord));
     row(durations_, at)[lane] = duration;

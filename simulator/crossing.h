@@ -8,7 +8,8 @@
 
 namespace trainyard {
 
-// Collectives whose members are on several islands: those over the data axis and the world; and
+// Collectives whose members are on several islands: those of replicas, of context ranks and of the
+// world; and
 // those inside one island that travel as flows. Islands only read this table while they run;
 // arrivals are entered between rounds, and a collective that all members have reached ends its own
 // duration after the last of them.
@@ -18,7 +19,8 @@ class Crossings {
 
   // Whether collectives of `group` cross islands at all.
   bool crosses(Group group) const {
-    return scene_.layout.islands() > 1 && (group == Group::data || group == Group::world);
+    return scene_.layout.islands() > 1 &&
+           (group == Group::data || group == Group::context || group == Group::world);
   }
   // Whether a collective of an island ends here, not on the island itself.
   bool takes(const SharedOp& op, std::int32_t stage, std::int32_t island) const {
@@ -56,7 +58,7 @@ class Crossings {
  private:
   static constexpr std::uint32_t kEnded = UINT32_MAX;
 
-  std::uint32_t expected(const SharedOp& op) const;
+  std::uint32_t expected(const SharedOp& op, std::int32_t island) const;
   template <class T>
   std::span<T> row(std::vector<T>& table, std::uint32_t id) const {
     return {table.data() + id * lanes_, lanes_};
@@ -65,14 +67,16 @@ class Crossings {
   std::span<const T> row(const std::vector<T>& table, std::uint32_t id) const {
     return {table.data() + id * lanes_, lanes_};
   }
-  void finish(const SharedOp& op, std::int32_t stage);
+  void finish(const SharedOp& op, std::int32_t stage, std::int32_t island);
 
   const Scene& scene_;
   std::size_t lanes_;
-  std::vector<std::uint32_t> data_;            // first id of each stage
-  std::uint32_t world_ = 0;                    // first id
-  std::uint32_t inside_ = 0;                   // first id
-  std::uint32_t embeddings_ = 0, models_ = 0;  // how many an island has of either group
+  std::vector<std::uint32_t> data_;      // first id of each stage
+  std::vector<std::uint32_t> contexts_;  // first id of each stage; sets of islands one by one
+  std::vector<std::uint32_t> set_of_, set_size_;  // islands that share sequences
+  std::uint32_t world_ = 0;                       // first id
+  std::uint32_t inside_ = 0;                      // first id
+  std::uint32_t embeddings_ = 0, models_ = 0;     // how many an island has of either group
   std::vector<std::uint32_t> arrived_;
   std::vector<std::int64_t> ends_;  // until ended: the latest arrival
   std::vector<std::int64_t> durations_;

@@ -22,6 +22,13 @@ void Executor::wake(std::int32_t island) {
   awake_.push_back(island);
 }
 
+// The islands that `island` shares sequences with, itself among them.
+void Executor::wake_sharing(std::int32_t island) {
+  const Layout& layout = scene_.layout;
+  while (island > 0 && layout.share(island - 1, island)) --island;
+  for (std::int32_t i = island; i < layout.islands() && layout.share(i, island); ++i) wake(i);
+}
+
 void Executor::run() {
   Workers workers(std::min(threads_, scene_.layout.islands()));
   while (!awake_.empty()) {
@@ -33,12 +40,13 @@ void Executor::run() {
     is_awake_.assign(islands_.size(), false);
     if (all)
       for (std::int32_t i = 0; i < scene_.layout.islands(); ++i) wake(i);
-    else if (traffic_)
-      land();
+    for (const std::int32_t i : met_) wake_sharing(i);
+    met_.clear();
+    if (awake_.empty() && traffic_) land();
   }
 }
 
-// Enters what the islands that ran have reached; true if a crossing has ended.
+// Enters what the islands that ran have reached; true if a crossing of all islands has ended.
 bool Executor::meet() {
   bool ended = false;
   std::ranges::sort(awake_);
@@ -50,6 +58,8 @@ bool Executor::meet() {
       const std::uint32_t id = crossings_.id(op, arrival.stage, i);
       if (crossings_.travels(op, arrival.stage, i))
         traffic_->add_collective({&op, id, arrival.stage, i}, crossings_.latest(id));
+      else if (op.group == Group::context)
+        met_.push_back(i);
       else
         ended = true;
     }

@@ -35,6 +35,7 @@ class Executor {
  private:
   bool meet();
   void wake(std::int32_t island);
+  void wake_sharing(std::int32_t island);
   void land();
 
   const Scene& scene_;
@@ -44,6 +45,7 @@ class Executor {
   std::optional<Traffic> traffic_;   // flows that meet, if the network model has such
   std::vector<std::int32_t> awake_;  // islands that may go on
   std::vector<bool> is_awake_;
+  std::vector<std::int32_t> met_;  // one island of each context group that has met
   std::vector<Landing> landed_;
   std::vector<std::unique_ptr<Island>> islands_;
 };

@@ -48,16 +48,18 @@ double KernelTimer::attention_us(const KernelSpec& kernel) const {
   const bool forward = kernel.kind == KernelKind::attention_forward;
   const double batch_heads = static_cast<double>(kernel.shape[0] * kernel.shape[1]);
   const auto sequence = static_cast<double>(kernel.shape[3]);
+  // Context ranks have a part of the queries, as many early ones as late ones, and all keys.
+  const double queries = sequence / std::max<double>(1, kernel.flag);
   const double dim = padded_dim(kernel.shape[4], fit.name);
   const double keys = computed_keys(sequence, static_cast<double>(kernel.shape[5]),
                                     static_cast<double>(fit.window_tile));
   // 2 products forward; backward recomputes one and takes 4 more (arXiv 2205.14135).
-  const double flops = (forward ? 4 : 10) * batch_heads * sequence * keys * dim;
+  const double flops = (forward ? 4 : 10) * batch_heads * queries * keys * dim;
   const double wide = std::clamp((dim - 64) / 64, 0.0, 1.0);
   const double wider = std::clamp((dim - 128) / 128, 0.0, 1.0);
   const double tflops = (forward ? fit.forward_tflops : fit.backward_tflops) *
                         (wide + (1 - wide) * fit.head_64) * (1 - wider + wider * fit.head_256);
-  const double blocks = batch_heads * std::ceil(sequence / static_cast<double>(kQueryTile));
+  const double blocks = batch_heads * std::ceil(queries / static_cast<double>(kQueryTile));
   const double occupancy =
       std::min(1.0, blocks / (fit.blocks_per_sm * static_cast<double>(gpu_.sms)));
   const double busy = std::pow(occupancy, fit.occupancy_exponent);

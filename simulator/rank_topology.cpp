@@ -20,8 +20,7 @@ std::uint16_t intern(std::vector<T>& list, const T& value) {
 
 RankTopology::RankTopology(const Job& job, const ProgramSet& programs)
     : mesh_(job.mesh()), placement_(job.placement()), cluster_(job.cluster) {
-  check(mesh_.size(Axis::context) == 1 && mesh_.size(Axis::expert) == 1,
-        "the executor has no context or expert axis yet");
+  check(mesh_.size(Axis::expert) == 1, "the executor has no expert axis yet");
   std::set<Group> groups;
   std::set<std::int32_t> steps;
   for (const auto& program : programs.by_stage)
@@ -37,18 +36,21 @@ RankTopology::RankTopology(const Job& job, const ProgramSet& programs)
 std::size_t RankTopology::instance(Group group, const Coord& coord) const {
   const auto t = static_cast<std::size_t>(coord[Axis::tensor]);
   const auto d = static_cast<std::size_t>(coord[Axis::data]);
+  const auto replica = static_cast<std::size_t>(mesh_.replica(coord));
   const auto s = static_cast<std::size_t>(coord[Axis::pipeline]);
   const auto tensor = static_cast<std::size_t>(mesh_.size(Axis::tensor));
   switch (group) {
     case Group::tensor:
-      return s * static_cast<std::size_t>(mesh_.size(Axis::data)) + d;
+      return s * static_cast<std::size_t>(mesh_.replicas()) + replica;
+    case Group::context:
+      return (s * static_cast<std::size_t>(mesh_.size(Axis::data)) + d) * tensor + t;
     case Group::data:
       return s * tensor + t;
     case Group::pipeline:
     case Group::embedding:
-      return d * tensor + t;
+      return replica * tensor + t;
     case Group::model:
-      return d;
+      return replica;
     default:
       return 0;
   }

@@ -96,7 +96,8 @@ std::vector<TraceEvent> trace(const Scene& scene, History& history, std::vector<
   std::vector<TraceEvent> events;
   for (const RankId rank : ranks) {
     const Coord coord = scene.layout.mesh.coord(rank);
-    const auto island = scene.layout.replica_of[static_cast<std::size_t>(coord[Axis::data])];
+    const auto island =
+        scene.layout.replica_of[static_cast<std::size_t>(scene.layout.mesh.replica(coord))];
     const auto lane = scene.layout.lanes == 1 ? 0 : static_cast<std::size_t>(coord[Axis::tensor]);
     const CompiledProgram& program = scene.program(coord[Axis::pipeline]);
     const Recording& recording = history.of(island);
@@ -146,8 +147,8 @@ bool is_modelled(const Job& job, const CostScale& scale) {
 
 std::string_view cause_name(Cause cause) {
   static constexpr std::array<std::string_view, kCauses> kNames{
-      "compute",   "tensor_comm", "pipeline_comm", "data_comm", "bubble",
-      "optimizer", "data_stall",  "straggler",     "other"};
+      "compute", "tensor_comm", "context_comm", "pipeline_comm", "data_comm",
+      "bubble",  "optimizer",   "data_stall",   "straggler",     "other"};
   return kNames[static_cast<std::size_t>(cause)];
 }
 

@@ -18,6 +18,7 @@ namespace trainyard {
 enum class Cause : std::uint8_t {
   compute,        // kernels of the stage that bounds the step
   tensor_comm,    // exposed tensor-parallel collectives
+  context_comm,   // exposed gathers of keys and values, and sums of their gradients
   pipeline_comm,  // exposed stage-to-stage transfers
   data_comm,      // exposed gradient, parameter, norm and embedding collectives
   bubble,         // the bounding stage idles while others fill or drain the pipeline
@@ -26,7 +27,7 @@ enum class Cause : std::uint8_t {
   straggler,   // beyond what undisturbed ranks would have taken
   other,       // launch gaps, host pauses
 };
-inline constexpr int kCauses = 9;
+inline constexpr int kCauses = 10;
 std::string_view cause_name(Cause cause);
 
 struct SimulationOptions {

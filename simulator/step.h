@@ -70,6 +70,10 @@ struct SharedOp {
 // Whether collectives of `group` join all tensor coordinates: one time for all lanes.
 inline bool spans_lanes(Group group) { return group == Group::model || group == Group::world; }
 
+// Whether collectives of `group` are among what a layer does: those of parts of a layer, and those
+// of parts of a sequence.
+inline bool within_layers(Group group) { return group == Group::tensor || group == Group::context; }
+
 // A stage's program, ready to be walked by any number of gangs.
 struct CompiledProgram {
   const Program* source = nullptr;

@@ -91,6 +91,8 @@ class StuckReport {
     std::size_t count = 0;
     for (const auto& other : executor_.islands()) {
       if (other->index() != island.index() && !executor_.crossings().crosses(op.group)) continue;
+      if (op.group == Group::context && !scene_.layout.share(other->index(), island.index()))
+        continue;
       for (const Gang& member : other->gangs()) {
         if (!belongs(member, gang, op.group) || arrived(member, op)) continue;
         if (++count > 2) continue;
@@ -107,7 +109,7 @@ class StuckReport {
   }
 
   bool belongs(const Gang& member, const Gang& gang, Group group) const {
-    if (group == Group::data || group == Group::tensor) return member.stage == gang.stage;
+    if (group == Group::data || within_layers(group)) return member.stage == gang.stage;
     const std::int32_t last = scene_.layout.stages - 1;
     return group != Group::embedding || member.stage == 0 || member.stage == last;
   }

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <span>
 
+#include "core/program/context_tokens.h"
 #include "core/program/kernel.h"
 
 namespace trainyard {
@@ -30,8 +31,9 @@ struct KernelContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
 
-  // The micro-batch. Rows of activations are its tokens, row = sequence number * sequence + place.
-  std::int64_t tokens = 0;         // rows of the whole micro-batch
+  // The micro-batch. Rows of activations are its tokens, row = sequence number * sequence + place;
+  // of context ranks each has its part of every sequence, in the order of ContextTokens.
+  std::int64_t tokens = 0;         // rows of the whole micro-batch, as far as they are this rank's
   std::int64_t sequence = 0;       // tokens of a sequence
   std::int64_t first_ids_row = 0;  // row of the operand "ids" that is its first sequence
   std::int64_t first_sample = 0;   // number of its first sequence among all of the global batch
@@ -43,6 +45,9 @@ struct KernelContext {
   std::int64_t parts = 1;
   std::int64_t vocab =
       0;  // logical: rows of the table and columns of the logits beyond are padding
+
+  std::int64_t context_rank = 0, context_size = 1;
+  ContextTokens context_tokens() const { return {sequence, context_size}; }
 
   double norm_epsilon = 1e-5;  // added to the variance, or the mean square
 

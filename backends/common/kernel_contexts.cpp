@@ -24,7 +24,8 @@ bool works_on_bucket(KernelKind kind) { return kernel_info(kind).cost == CostCla
 KernelContexts::KernelContexts(const Job& job, RankId rank)
     : micro_sequences_(job.batch.micro_sequences) {
   const Dims dims(job);
-  const Coord coord = job.mesh().coord(rank);
+  const Mesh mesh = job.mesh();
+  const Coord coord = mesh.coord(rank);
   const std::int64_t rows = job.micro_batches() * micro_sequences_;
   first_sample_ = coord[Axis::data] * rows;
   base_.seed = job.seed;
@@ -32,6 +33,8 @@ KernelContexts::KernelContexts(const Job& job, RankId rank)
   base_.sequence = dims.sequence;
   base_.tensor_rank = coord[Axis::tensor];
   base_.tensor_size = dims.tensor;
+  base_.context_rank = coord[Axis::context];
+  base_.context_size = dims.context;
   base_.parts = dims.parts;
   base_.vocab = job.model.vocab;
   base_.beta1 = job.optimization.beta1;
@@ -41,7 +44,7 @@ KernelContexts::KernelContexts(const Job& job, RankId rank)
 
   for (const BucketLayout& bucket :
        bucket_layouts(job, coord[Axis::pipeline], coord[Axis::tensor])) {
-    const std::int64_t first = dims.zero > 0 ? coord[Axis::data] * bucket.stepped : 0;
+    const std::int64_t first = dims.zero > 0 ? mesh.replica(coord) * bucket.stepped : 0;
     std::vector<FlatTensor>& tensors = tensors_[bucket.name];
     for (const HeldTensor& t : bucket.tensors) {
       const std::int64_t from = std::clamp(t.offset - first, std::int64_t{0}, bucket.stepped);

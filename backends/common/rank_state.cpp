@@ -44,7 +44,7 @@ std::vector<float> read_numbers(std::span<const std::byte> from, DType dtype) {
 
 RankState::RankState(const Job& job, const Program& program, const Coord& coord, RankMemory& memory)
     : program_(program),
-      coord_(coord),
+      replica_(job.mesh().replica(coord)),
       memory_(memory),
       layouts_(bucket_layouts(job, coord[Axis::pipeline], coord[Axis::tensor])),
       to_save_(pieces_to_save(job, coord)) {
@@ -76,7 +76,7 @@ std::vector<std::byte> RankState::contents(const Flat& flat) const {
 }
 
 ElementRange RankState::stepped(std::size_t bucket) const {
-  return stepped_range(layouts_[bucket], coord_[Axis::data]);
+  return stepped_range(layouts_[bucket], replica_);
 }
 
 // values_of(bucket, part): all elements of the bucket's flat buffer, padding zero.

@@ -55,7 +55,7 @@ class RankState {
   ElementRange stepped(std::size_t bucket) const;
 
   const Program& program_;
-  Coord coord_;
+  std::int32_t replica_;
   RankMemory& memory_;
   std::vector<BucketLayout> layouts_;
   std::vector<Bucket> buckets_;

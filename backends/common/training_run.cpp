@@ -109,7 +109,8 @@ void TrainingRun::start_state() {
 }
 
 bool TrainingRun::speaks_for_replica() const {
-  return coord_[Axis::pipeline] == mesh_.size(Axis::pipeline) - 1 && coord_[Axis::tensor] == 0;
+  return coord_[Axis::pipeline] == mesh_.size(Axis::pipeline) - 1 && coord_[Axis::tensor] == 0 &&
+         coord_[Axis::context] == 0;
 }
 
 // Sums what ranks have to tell: the loss is known to the last stage, the targets of the next batch

@@ -47,9 +47,9 @@ void clip_one(const Rectangle& r, ElementRange range, std::vector<Rectangle>& ou
 
 }  // namespace
 
-ElementRange stepped_range(const BucketLayout& bucket, std::int32_t data_rank) {
+ElementRange stepped_range(const BucketLayout& bucket, std::int32_t replica) {
   const bool sharded = bucket.stepped < bucket.elements;
-  return {sharded ? data_rank * bucket.stepped : 0, bucket.stepped};
+  return {sharded ? replica * bucket.stepped : 0, bucket.stepped};
 }
 
 std::vector<Rectangle> clip(std::span<const HeldRectangle> rectangles, ElementRange range) {
@@ -60,17 +60,17 @@ std::vector<Rectangle> clip(std::span<const HeldRectangle> rectangles, ElementRa
 
 std::vector<BucketPieces> pieces_to_save(const Job& job, const Coord& coord) {
   const std::int32_t stage = coord[Axis::pipeline], tensor = coord[Axis::tensor];
-  const std::int32_t data = coord[Axis::data];
+  const std::int32_t replica = job.mesh().replica(coord);
   std::vector<BucketPieces> pieces;
   const std::vector<BucketLayout> layouts = bucket_layouts(job, stage, tensor);
   for (std::size_t b = 0; b < layouts.size(); ++b) {
     const BucketLayout& bucket = layouts[b];
     const bool sharded = bucket.stepped < bucket.elements;
-    if ((!sharded && data > 0) || (bucket.tied && stage > 0)) continue;
+    if ((!sharded && replica > 0) || (bucket.tied && stage > 0)) continue;
     std::vector<HeldRectangle> mine;
     for (const HeldRectangle& r : bucket.rectangles)
       if (!r.replicated || tensor == 0) mine.push_back(r);
-    std::vector<Rectangle> parts = clip(mine, stepped_range(bucket, data));
+    std::vector<Rectangle> parts = clip(mine, stepped_range(bucket, replica));
     if (!parts.empty()) pieces.push_back({static_cast<std::int32_t>(b), std::move(parts)});
   }
   return pieces;

@@ -54,11 +54,15 @@ void infer_data(Job& job, Report& report) {
   const std::int64_t gpus = std::int64_t{job.cluster.nodes} * job.cluster.node.gpus;
   const std::int64_t replica = ranks_of_replica(job);
   if (gpus % replica != 0 || gpus / replica > kMostRanks) {
-    report.conflict("cluster.nodes",
-                    fmt::format("{} nodes x {} GPUs = {} ranks are no multiple of tensor {} x "
-                                "pipeline {} = {}, so parallel.data has no value; nearest: {} GPUs",
-                                job.cluster.nodes, job.cluster.node.gpus, gpus, job.parallel.tensor,
-                                job.parallel.pipeline, replica, nearest_multiples(gpus, replica)));
+    report.conflict(
+        "cluster.nodes",
+        fmt::format(
+            "{} nodes x {} GPUs = {} ranks are no multiple of tensor {} x "
+            "pipeline {}{} = {}, so parallel.data has no value; nearest: {} GPUs",
+            job.cluster.nodes, job.cluster.node.gpus, gpus, job.parallel.tensor,
+            job.parallel.pipeline,
+            job.parallel.context > 1 ? fmt::format(" x context {}", job.parallel.context) : "",
+            replica, nearest_multiples(gpus, replica)));
     return report.spoil("parallel.data");
   }
   job.parallel.data = static_cast<std::int32_t>(gpus / replica);
@@ -72,11 +76,10 @@ void infer_nodes(Job& job, Report& report) {
   if (ranks % gpus == 0 && ranks <= kMostRanks)
     return void(job.cluster.nodes = static_cast<std::int32_t>(ranks / gpus));
   if (ranks % gpus != 0)
-    report.conflict("parallel.data",
-                    fmt::format("tensor {} x pipeline {} x data {} = {} ranks do not fill nodes of "
-                                "{} GPUs; nearest: {} ranks",
-                                job.parallel.tensor, job.parallel.pipeline, job.parallel.data,
-                                ranks, gpus, nearest_multiples(ranks, gpus)));
+    report.conflict(
+        "parallel.data",
+        fmt::format("{} = {} ranks do not fill nodes of {} GPUs; nearest: {} ranks",
+                    axes_text(job.parallel), ranks, gpus, nearest_multiples(ranks, gpus)));
   report.spoil("cluster.nodes");
 }
 

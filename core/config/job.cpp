@@ -1,5 +1,7 @@
 #include "core/config/job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trainyard {
@@ -17,6 +19,11 @@ bool Measured::any() const {
          std::any_of(std::begin(times), std::end(times), [](double ms) { return ms >= 0; });
 }
 
+std::string axes_text(const Parallel& p) {
+  return fmt::format("tensor {} x pipeline {} x data {}{}", p.tensor, p.pipeline, p.data,
+                     p.context > 1 ? fmt::format(" x context {}", p.context) : "");
+}
+
 std::int32_t Job::gpus() const {
   return parallel.tensor * parallel.pipeline * parallel.data * parallel.context * parallel.expert;
 }
@@ -26,7 +33,7 @@ std::int64_t Job::micro_batches() const {
 }
 
 Mesh Job::mesh() const {
-  // Axes that `order` leaves out have size 1 so far; they stand right outside tensor.
+  // Axes that `order` leaves out stand right outside tensor.
   std::vector<Axis> order = parallel.order;
   auto after_tensor = std::find(order.begin(), order.end(), Axis::tensor);
   if (after_tensor != order.end()) ++after_tensor;

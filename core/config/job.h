@@ -26,6 +26,9 @@ struct Parallel {
   std::vector<std::int32_t> placement;         // slot of each rank; empty: contiguous
 };
 
+// "tensor 2 x pipeline 1 x data 4", and context if there are such ranks.
+std::string axes_text(const Parallel& parallel);
+
 struct Batch {
   std::int64_t global_sequences = 1, micro_sequences = 1, sequence_length = 1;
 };

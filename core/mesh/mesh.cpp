@@ -11,7 +11,9 @@ namespace {
 std::vector<Axis> axes_of(Group group) {
   switch (group) {
     case Group::model:
-      return {Axis::pipeline, Axis::context, Axis::expert, Axis::tensor};
+      return {Axis::pipeline, Axis::expert, Axis::tensor};
+    case Group::data:
+      return {Axis::data, Axis::context};
     case Group::world:
       return {Axis::pipeline, Axis::data, Axis::context, Axis::expert, Axis::tensor};
     case Group::embedding:

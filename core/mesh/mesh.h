@@ -14,15 +14,15 @@ inline constexpr int kAxes = 5;
 inline constexpr std::array<std::string_view, kAxes> kAxisNames{"tensor", "context", "expert",
                                                                 "data", "pipeline"};
 
-// Whom a collective or a transfer is among. The first five are the mesh axes.
+// Whom a collective or a transfer is among. The first five go along a mesh axis.
 enum class Group : std::uint8_t {
   tensor,
   context,
   expert,
-  data,
+  data,  // those that hold the same weights: all data and context coordinates, context innermost
   pipeline,
   embedding,  // first and last pipeline stage, other coordinates equal
-  model,      // all tensor and pipeline coordinates of one data replica
+  model,      // all tensor and pipeline coordinates of one replica of the model
   world,
 };
 inline constexpr int kGroups = 8;
@@ -50,6 +50,11 @@ class Mesh {
 
   RankId rank(const Coord& coord) const;
   Coord coord(RankId rank) const;
+  // Replicas of the model, the members of a data group, and which of them a rank belongs to.
+  std::int32_t replicas() const { return size(Group::data); }
+  std::int32_t replica(const Coord& coord) const {
+    return coord[Axis::data] * size(Axis::context) + coord[Axis::context];
+  }
   // Members of the group that `rank` belongs to, in the order every member agrees on.
   std::vector<RankId> members(Group group, RankId rank) const;
   // The rank `steps` away along `axis`, cyclically.

@@ -11,7 +11,9 @@ struct AttentionSaved {
   std::uint32_t probabilities = kNone, mask = kNone, dropped = kNone;  // unfused
 };
 
-// Core attention of this rank's heads: fused, or as separate products and softmax.
+// Core attention of this rank's heads: fused, or as separate products and softmax. Context ranks
+// gather each other's keys and values first, again in the backward pass: kept, they would take as
+// much memory as without context parallelism.
 class AttentionEmitter {
  public:
   AttentionEmitter(Emitter& emitter, const Dims& dims) : e_(emitter), d_(dims) {}
@@ -27,6 +29,11 @@ class AttentionEmitter {
   AttentionSaved unfused_forward(std::int64_t layer, std::uint32_t qkv, std::uint32_t out);
   void unfused_backward(std::int64_t layer, const AttentionSaved& saved, std::uint32_t out_grad,
                         std::uint32_t qkv_grad);
+  void fused_backward(std::int64_t layer, const AttentionSaved& saved, std::uint32_t out_grad,
+                      std::uint32_t qkv_grad);
+  std::uint32_t gathered_keys(std::uint32_t qkv);
+  void scatter_key_gradients(std::uint32_t kv_grad, std::uint32_t qkv_grad);
+  KernelSpec key_columns(bool back) const;
   std::uint32_t square(const char* name, DType dtype, MemoryClass memory);
   KernelSpec rotary(KernelKind kind) const;
   KernelSpec over_scores(KernelKind kind, double read, double written) const;

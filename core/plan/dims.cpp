@@ -22,7 +22,8 @@ DType storage(Precision precision) {
 Dims::Dims(const Job& job)
     : model(job.model),
       tensor(job.parallel.tensor),
-      data(job.parallel.data),
+      context(job.parallel.context),
+      replicas(job.parallel.data * context),
       micro_batch(job.batch.micro_sequences),
       sequence(job.batch.sequence_length),
       dtype(storage(job.training.precision)),
@@ -30,7 +31,7 @@ Dims::Dims(const Job& job)
       optimizer(job.training.optimizer),
       overlap(job.schedule.overlap) {
   const Model& m = model;
-  tokens = micro_batch * sequence;
+  tokens = micro_batch * sequence / context;
   sequence_parallel = job.parallel.sequence && tensor > 1;
   shard_tokens = sequence_parallel ? tokens / tensor : tokens;
   heads = m.heads / tensor;
@@ -44,7 +45,7 @@ Dims::Dims(const Job& job)
   local_vocab = vocab / tensor;
   parallel_block = m.block == Block::parallel;
   parts = overlap.tensor && tensor > 1 ? job.schedule.tensor_chunks : 1;
-  zero = data > 1 ? job.parallel.zero : 0;
+  zero = replicas > 1 ? job.parallel.zero : 0;
   split_backward = has_weight_grad_passes(job.schedule.pipeline);
 }
 

@@ -12,9 +12,10 @@ struct Dims {
   explicit Dims(const Job& job);
 
   Model model;
-  std::int64_t tensor = 1, data = 1;
+  std::int64_t tensor = 1, context = 1;
+  std::int64_t replicas = 1;  // data x context: ranks that hold the same weights
   std::int64_t micro_batch = 1, sequence = 1;
-  std::int64_t tokens = 0;        // of a micro-batch
+  std::int64_t tokens = 0;        // of a micro-batch: its sequences' parts, with context > 1
   std::int64_t shard_tokens = 0;  // of a rank's residual stream: tokens / tensor when sequence
   std::int64_t heads = 0, kv_heads = 0, query = 0, kv = 0, qkv = 0, fc1 = 0, ffn = 0;  // local
   std::int64_t vocab = 0;  // padded, all ranks
@@ -35,7 +36,7 @@ struct Dims {
   // Replicated parameters whose gradients each tensor rank computes on its own rows only.
   bool partial_norm_gradients() const { return sequence_parallel; }
   AttentionShape attention() const {
-    return {micro_batch, heads, kv_heads, sequence, model.head_dim, model.window};
+    return {micro_batch, heads, kv_heads, sequence, model.head_dim, model.window, context};
   }
 };
 

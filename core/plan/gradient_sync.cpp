@@ -25,7 +25,7 @@ void SyncEmitter::reduce(const Bucket& bucket, const Gathered& grads, std::uint3
     emit(Op::all_reduce, Group::embedding, full, {updates(grads.flat)});
   if (d_.zero > 0)
     emit(Op::reduce_scatter, Group::data, full, {reads(grads.flat), writes(shard)});
-  else if (d_.data > 1)
+  else if (d_.replicas > 1)
     emit(Op::all_reduce, Group::data, full, {updates(grads.flat)});
   if (first != kNone && after != kNone) e_.wait_for(first, after);
 }

@@ -33,14 +33,16 @@ void set_dropout(KernelSpec& spec, const Dropout& dropout) {
 }
 
 KernelSpec attention(bool forward, const AttentionShape& a, DType dtype, const Dropout& dropout) {
-  const double query = d(a.batch) * d(a.sequence) * d(a.heads) * d(a.head_dim);
+  const double queries = d(a.batch) * d(a.sequence) / d(a.context);
+  const double query = queries * d(a.heads) * d(a.head_dim);
   const double key = d(a.batch) * d(a.sequence) * d(a.kv_heads) * d(a.head_dim);
-  const double statistics = 4 * d(a.batch) * d(a.heads) * d(a.sequence);  // log-sum-exp, fp32
+  const double statistics = 4 * queries * d(a.heads);  // log-sum-exp, fp32
   const double element = d(size_of(dtype));
   KernelSpec spec;
   spec.kind = forward ? KernelKind::attention_forward : KernelKind::attention_backward;
   spec.dtype = dtype;
   spec.shape = {a.batch, a.heads, a.kv_heads, a.sequence, a.head_dim, a.window};
+  if (a.context > 1) spec.flag = static_cast<std::uint8_t>(a.context);
   set_dropout(spec, dropout);
   const double product = 4 * query * mean_causal_keys(a.sequence, a.window);
   spec.flops = forward ? product : 2.5 * product;

@@ -19,6 +19,7 @@ KernelSpec gemm(KernelKind kind, const GemmShape& shape, DType dtype, std::uint8
 
 struct AttentionShape {
   std::int64_t batch, heads, kv_heads, sequence, head_dim, window;
+  std::int64_t context = 1;  // ranks that share the queries of each sequence
 };
 struct Dropout {
   double probability = 0;

@@ -50,7 +50,7 @@ Bucket make_bucket(Emitter& e, const Dims& d, std::string name, std::vector<Tens
     b.elements += t.elements();
     if (t.replicated) b.replicated += t.elements();
   }
-  const std::int64_t shards = d.zero > 0 ? d.data : 1;
+  const std::int64_t shards = d.zero > 0 ? d.replicas : 1;
   b.padded = (b.elements + shards - 1) / shards * shards;
   b.stepped = b.padded / shards;
 

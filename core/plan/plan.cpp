@@ -13,7 +13,7 @@ namespace {
 // first and last stage in an order that the two do not share.
 void refuse_tied_zero3_pipeline(const Job& job) {
   if (job.parallel.zero == 3 && job.parallel.pipeline > 1 && job.model.tied &&
-      job.parallel.data > 1)
+      job.parallel.data * job.parallel.context > 1)
     throw ConfigError(
         "parallel.zero = 3 with parallel.pipeline > 1 needs model.tied = false (or zero = 2): the "
         "tied table's gradient cannot be exchanged in every pass");

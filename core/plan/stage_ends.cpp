@@ -106,7 +106,7 @@ PassBody StageEnds::gather_before_forward(std::int32_t chunk) {
 }
 
 void StageEnds::reduce_loss() {
-  if (heads_ && d_.data > 1)
+  if (heads_ && d_.replicas > 1)
     e_.collective({Op::all_reduce, Group::data, Stream::data}, e_.size(buffers_.loss),
                   {updates(buffers_.loss)});
 }

@@ -9,12 +9,13 @@ using C = CostClass;
 // How to read an entry: shape[] in braces, then flag and parameter where they mean something, then
 // the operands in order as name[rows,columns] with r (read), w (write) or u (update: read and
 // write). Buffers have the kernel's dtype unless another is named; (…) is present only under the
-// stated condition. "tokens" counts rows batch * sequence, row = b * sequence + s. Dropout keeps
-// with probability 1 - p and scales by 1 / (1 - p); masks are uint8. "ids" are the step's tokens
-// [sequences, sequence + 1] int32; the instruction's pass tells the micro-batch, and the target of
-// a position is the next token. A token that is no target is stored as its complement ~id, which
-// is negative; as an input it is id all the same. Draws of dropout: core/random.h. Gradients carry
-// the loss scale until the optimizer.
+// stated condition. "tokens" counts rows batch * sequence, row = b * sequence + s;
+// with context parallelism, a rank's own tokens, at the places core/program/context_tokens.h tells.
+// Dropout keeps with probability 1 - p and scales by 1 / (1 - p); masks are uint8. "ids" are the
+// step's tokens [sequences, sequence + 1] int32; the instruction's pass tells the micro-batch, and
+// the target of a position is the next token. A token that is no target is stored as its complement
+// ~id, which is negative; as an input it is id all the same. Draws of dropout: core/random.h.
+// Gradients carry the loss scale until the optimizer.
 constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::gemm_forward, "gemm_forward", C::gemm,
      "{m,n,k,pieces} pieces: this is one of so many along m, issued side by side (0: the whole); "
@@ -30,9 +31,15 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
     {K::attention_forward, "attention_forward", C::attention,
      "{batch,heads,kv_heads,sequence,head_dim,window} parameter: dropout; window 0: all earlier "
      "keys; qkv[tokens,(heads+2*kv_heads)*head_dim] r, out[tokens,heads*head_dim] w, "
-     "lse[batch*heads,sequence] fp32 w"},
+     "lse[batch*heads,sequence] fp32 w. flag: context ranks c if above 1; then tokens are this "
+     "rank's, a c-th of each sequence, lse[batch*heads,sequence/c], and kv[c*tokens,"
+     "2*kv_heads*head_dim] r comes after qkv: keys and values of all context ranks' tokens, rank "
+     "by "
+     "rank"},
     {K::attention_backward, "attention_backward", C::attention,
-     "as attention_forward; qkv r, out r, lse fp32 r, dout r, dqkv w"},
+     "as attention_forward; qkv r, (kv r), out r, lse fp32 r, dout r, dqkv w (of context ranks: "
+     "the "
+     "query columns only), (dkv as kv w: this rank's queries' part of the gradient)"},
     {K::attention_scores, "attention_scores", C::attention,
      "{batch*heads,m,n,k} m = n = sequence, k = head_dim; qkv r, S[batch*heads*sequence,sequence] "
      "w: S[m,n] = Q[m,k] K[n,k]^T a head; grouped heads share K"},
@@ -53,8 +60,8 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "tokens (heads 0), or queries (batch * heads + head) * sequence + query"},
     {K::dropout_backward, "dropout_backward", C::memory, "as dropout_forward; mask r, dX u"},
     {K::rope_forward, "rope_forward", C::memory,
-     "{tokens,heads,kv_heads,head_dim,sequence} parameter: base; qkv u: rotates Q and K in "
-     "place, element i of a head with element i + head_dim / 2"},
+     "{tokens,heads,kv_heads,head_dim,sequence} sequence: this rank's tokens of one; parameter: "
+     "base; qkv u: rotates Q and K in place, element i of a head with element i + head_dim / 2"},
     {K::rope_backward, "rope_backward", C::memory,
      "as rope_forward; dqkv u: rotates back in place"},
     {K::norm_forward, "norm_forward", C::memory,
@@ -77,6 +84,9 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "residual is dout itself, and that of x too without dropout"},
     {K::add, "add", C::memory,
      "{rows,columns} flag 0: b is like a, 1: b is the position table[sequence,columns]; a u, b r"},
+    {K::copy_columns, "copy_columns", C::memory,
+     "{rows,columns,first} flag 0: from[rows,>=first+columns] r, to[rows,columns] w; 1: "
+     "from[rows,columns] r, to[rows,>=first+columns] u: columns from `first` on of the wide one"},
     {K::embedding_forward, "embedding_forward", C::memory,
      "{tokens,hidden}; ids r, table[local_vocab,hidden] r, out w: rows outside this rank's part of "
      "the table count as zero"},

@@ -37,7 +37,8 @@ enum class KernelKind : std::uint8_t {
   activation_backward,
   residual_forward,  // bias + dropout + add
   residual_backward,
-  add,  // of two activations or gradients
+  add,           // of two activations or gradients
+  copy_columns,  // between a buffer of its own and columns of a wider one
   embedding_forward,
   embedding_backward,
   loss_max,       // vocabulary-parallel cross-entropy: per-row maximum of local logits

@@ -86,7 +86,7 @@ std::vector<Change> job_changes() {
       {"cluster", "parallel.tensor=4", Effect::differs},
       {"cluster", "parallel.pipeline=2", Effect::differs},
       {"cluster", "parallel.data=4", Effect::slower},
-      {"cluster", "parallel.context=2", Effect::refused},
+      {"cluster", "parallel.context=2", Effect::faster},
       {"cluster", "parallel.expert=2", Effect::refused},
       {"interleaved", "parallel.virtual_stages=4", Effect::faster},
       {"cluster", "parallel.sequence=false", Effect::more_memory},

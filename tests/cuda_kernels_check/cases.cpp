@@ -116,6 +116,7 @@ void Cases::rows() {
   const CaseOperand x = like(r, n), stats = wide(r, 2, 1, Fill::constant, 1);
   add("add", K::add, {r, n}, {like(r, n, 2), x});
   add("zero", K::zero, {r * n}, {x});
+  add("copy_columns", K::copy_columns, {r, n, n}, {like(r, 3 * n), x});
   for (const bool rms : {false, true}) {
     const std::int64_t scales = rms ? 1 : 2;
     add(rms ? "norm_forward_rms" : "norm_forward", K::norm_forward, {r, n},

@@ -65,6 +65,10 @@ std::vector<Job> planned_jobs() {
   jobs[3].schedule.pipeline = Order::gpipe;
   jobs[4].parallel.zero = 3;
   jobs[5].schedule.pipeline = Order::zb_h1;
+  jobs.push_back(planned_job(2, 2, 3));
+  jobs.back().parallel.context = 2;
+  jobs.back().parallel.zero = 1;
+  jobs.back().cluster.nodes = 3;
   return jobs;
 }
 

@@ -9,7 +9,7 @@ from cli import CliTest, main, trainyard
 # The keys of the stable schema, in order.
 KEYS = """schema scenario seed gpus iteration_time_s iteration_interval_s mfu_interval tokens_per_s mfu hfu model_flops_per_token
 training_days breakdown_s memory_bytes network simulation program_hash warnings""".split()
-CAUSES = """compute tensor_comm pipeline_comm data_comm bubble optimizer data_stall straggler
+CAUSES = """compute tensor_comm context_comm pipeline_comm data_comm bubble optimizer data_stall straggler
 other""".split()
 
 

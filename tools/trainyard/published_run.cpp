@@ -32,7 +32,8 @@ constexpr Column kNumbers[] = {{"layers", "model.layers"},
                                {"micro_batch", "batch.micro_sequences"},
                                {"tp", "parallel.tensor"},
                                {"pp", "parallel.pipeline"},
-                               {"dp", "parallel.data"}};
+                               {"dp", "parallel.data"},
+                               {"cp", "parallel.context"}};
 
 std::int64_t value_or(const PublishedRun& run, const std::string& key, std::int64_t otherwise) {
   const auto found = run.keys.find(key);
@@ -74,13 +75,15 @@ void read_words(const CsvRow& row, PublishedRun& run) {
 // from the note "mbc=N".
 void derive_sizes(const CsvRow& row, PublishedRun& run) {
   const std::int64_t replica =
-      value_or(run, "parallel.tensor", 1) * value_or(run, "parallel.pipeline", 1);
+      value_or(run, "parallel.tensor", 1) *
+                               value_or(run, "parallel.pipeline", 1) *
+                               value_or(run, "parallel.context", 1);
   if (!run.keys.contains("parallel.data")) {
     const std::int64_t gpus = row.integer("n_gpus").value_or(0);
     if (gpus > 0 && gpus % replica == 0)
       put(run, "parallel.data", gpus / replica);
     else
-      run.skip = "the number of GPUs is not told, or no multiple of tensor x pipeline";
+      run.skip = "the number of GPUs is not told, or no multiple of tensor x pipeline x context";
   }
   const std::string& note = row.text("notes");
   const std::size_t at = note.find("mbc=");
@@ -148,7 +151,6 @@ std::vector<std::string_view> published_run_columns() {
                                     "system",
                                     "gpu",
                                     "n_gpus",
-                                    "cp",
                                     "ep",
                                     "vpp",
                                     "zero_stage",
@@ -200,7 +202,6 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
     const std::size_t equals = set.find('=');
     run.keys[set.substr(0, equals)] = equals == std::string::npos ? "" : set.substr(equals + 1);
   }
-  if (row.integer("cp").value_or(1) > 1) run.skip = "context parallelism is not available";
   if (row.integer("ep").value_or(1) > 1) run.skip = "experts are not available";
   if (!run.keys.contains("cluster.preset")) run.skip = "no rule names a cluster for this source";
   for (const char* key : {"model.layers", "model.hidden", "model.heads", "model.vocab"})

@@ -56,6 +56,7 @@ std::vector<Loss> losses(const SimReport& report, const ComputeParts& parts) {
           {"uneven stages", parts.uneven},
           {"pipeline bubble", spent(Cause::bubble)},
           {"exposed tensor communication", spent(Cause::tensor_comm)},
+          {"exposed context communication", spent(Cause::context_comm)},
           {"exposed pipeline communication", spent(Cause::pipeline_comm)},
           {"exposed data communication", spent(Cause::data_comm)},
           {"optimizer", spent(Cause::optimizer)},

@@ -44,10 +44,8 @@ void check_input(const TrainOptions& options, const Job& job) {
   total_steps(job);
   open_dataset(job);
   if (options.processes != 0 && options.processes != job.gpus())
-    throw ConfigError(
-        fmt::format("--nproc {} does not fit the job: tensor {} x pipeline {} x data {} = {} ranks",
-                    options.processes, job.parallel.tensor, job.parallel.pipeline,
-                    job.parallel.data, job.gpus()));
+    throw ConfigError(fmt::format("--nproc {} does not fit the job: {} = {} ranks",
+                                  options.processes, axes_text(job.parallel), job.gpus()));
   if (options.resume && options.inputs.out_dir.empty())
     throw ConfigError("--resume needs --out, the folder of the run to go on with");
   if (options.resume && !options.weights.empty())
@@ -122,9 +120,8 @@ void write_document(Reports& reports) {
 
 int train_as(const WorkerPlace& place, const TrainOptions& options, const Job& job) {
   if (place.world != job.gpus())
-    throw ConfigError(fmt::format(
-        "{} processes were started, but the job has tensor {} x pipeline {} x data {} = {} ranks",
-        place.world, job.parallel.tensor, job.parallel.pipeline, job.parallel.data, job.gpus()));
+    throw ConfigError(fmt::format("{} processes were started, but the job has {} = {} ranks",
+                                  place.world, axes_text(job.parallel), job.gpus()));
   std::unique_ptr<Store> store;
   if (place.world > 1) store = open_session(with_store(place, options.store), timeout_of(job));
   TrainingOptions training;

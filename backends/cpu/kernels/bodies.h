@@ -27,6 +27,7 @@ void activation_backward(const Launch& launch);
 void residual_forward(const Launch& launch);
 void residual_backward(const Launch& launch);
 void add(const Launch& launch);
+void copy_columns(const Launch& launch);
 void embedding_forward(const Launch& launch);
 void embedding_backward(const Launch& launch);
 void loss_max(const Launch& launch);

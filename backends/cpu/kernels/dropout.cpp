@@ -12,7 +12,8 @@ TokenRow token_row(const KernelContext& c, std::int64_t rows, std::int64_t row) 
     const std::int64_t mine = c.tokens / (c.tensor_size * c.parts);
     token = row / mine * (c.tokens / c.parts) + c.tensor_rank * mine + row % mine;
   }
-  return {c.first_sample + token / c.sequence, token % c.sequence};
+  const ContextTokens of = c.context_tokens();
+  return {c.first_sample + token / of.own(), of.place(c.context_rank, token % of.own())};
 }
 
 DropoutDraws::DropoutDraws(const Launch& launch)

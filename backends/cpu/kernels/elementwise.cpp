@@ -35,6 +35,25 @@ void add(const Launch& launch) {
   });
 }
 
+void copy_columns(const Launch& launch) {
+  with_storage(launch, launch.spec.dtype, [&](auto type) {
+    using T = decltype(type);
+    const auto& s = launch.spec.shape;
+    const std::int64_t rows = s[0], n = s[1], first = s[2];
+    const bool back = launch.spec.flag == 1;
+    const auto wide = operand<T>(launch, back ? 1 : 0);
+    const auto narrow = operand<T>(launch, back ? 0 : 1, rows, n);
+    check(wide.rows == rows && wide.columns >= first + n, "columns {} to {} of [{}, {}]", first,
+          first + n, wide.rows, wide.columns);
+    for_ranges(launch, rows, row_grain(n), [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t r = from; r < to; ++r) {
+        T* const columns = wide.row(r) + first;
+        std::copy_n(back ? narrow.row(r) : columns, n, back ? columns : narrow.row(r));
+      }
+    });
+  });
+}
+
 void zero(const Launch& launch) {
   check(launch.operands.size() == 1, "zero has {} operands", launch.operands.size());
   const Matrix& m = launch.operands[0];

@@ -10,11 +10,12 @@ namespace trainyard {
 class Ids {
  public:
   Ids(const Launch& launch, std::size_t index)
-      : sequence_(launch.context.sequence),
+      : tokens_(launch.context.context_tokens()),
+        context_rank_(launch.context.context_rank),
         first_row_(launch.context.first_ids_row),
         ids_(operand<const std::int32_t>(launch, index)) {
-    check(sequence_ > 0 && ids_.columns == sequence_ + 1, "ids of {} columns for sequences of {}",
-          ids_.columns, sequence_);
+    check(tokens_.sequence > 0 && ids_.columns == tokens_.sequence + 1,
+          "ids of {} columns for sequences of {}", ids_.columns, tokens_.sequence);
   }
   std::int64_t input(std::int64_t token) const {
     const std::int32_t id = at(token, 0);
@@ -25,9 +26,11 @@ class Ids {
 
  private:
   std::int32_t at(std::int64_t token, std::int64_t ahead) const {
-    return ids_.at(first_row_ + token / sequence_, token % sequence_ + ahead);
+    return ids_.at(first_row_ + token / tokens_.own(),
+                   tokens_.place(context_rank_, token % tokens_.own()) + ahead);
   }
-  std::int64_t sequence_, first_row_;
+  ContextTokens tokens_;
+  std::int64_t context_rank_, first_row_;
   View<const std::int32_t> ids_;
 };
 

@@ -37,6 +37,7 @@ constexpr std::array<Entry, kKernelKinds> kBodies{{
     {K::residual_forward, kernels::residual_forward},
     {K::residual_backward, kernels::residual_backward},
     {K::add, kernels::add},
+    {K::copy_columns, kernels::copy_columns},
     {K::embedding_forward, kernels::embedding_forward},
     {K::embedding_backward, kernels::embedding_backward},
     {K::loss_max, kernels::loss_max},

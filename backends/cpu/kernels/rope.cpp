@@ -6,6 +6,13 @@
 namespace trainyard::kernels {
 namespace {
 
+// Where token `own` of a rank's part of a sequence stands in the sequence.
+std::int64_t place_of(const Launch& launch, std::int64_t own) {
+  const KernelContext& c = launch.context;
+  const std::int64_t sequence = launch.spec.shape[4] * c.context_size;
+  return ContextTokens{sequence, c.context_size}.place(c.context_rank, own);
+}
+
 // Rotates (x[i], x[i + dim/2]) of every query and key head by place * base^(-2i/dim), the pairing
 // that Llama checkpoints use (Su et al., arXiv 2104.09864, equation 34); direction -1 turns back.
 void rotate(const Launch& launch, int direction) {
@@ -24,8 +31,8 @@ void rotate(const Launch& launch, int direction) {
       for (std::int64_t place = from; place < to; ++place) {
         for (std::int64_t i = 0; i < half; ++i) {
           const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(dim);
-          const double angle =
-              static_cast<double>(place) * std::pow(launch.spec.parameter, exponent);
+          const double angle = static_cast<double>(place_of(launch, place)) *
+                               std::pow(launch.spec.parameter, exponent);
           cosine[i] = static_cast<C>(std::cos(angle));
           sine[i] = static_cast<C>(direction * std::sin(angle));
         }

@@ -26,26 +26,30 @@ __global__ void attention_tiles(AttentionArguments<T> g) {
   const TileThread t;
   const ForwardTiles tiles(dim);
   // The last tiles, which see the most keys, first.
-  const std::int64_t first = std::int64_t{gridDim.x - 1 - blockIdx.x} * kTile;
-  const std::int64_t head = blockIdx.y, batch = blockIdx.z, kv = head / h.group;
-  const T* const from = g.qkv.row(batch * h.sequence);
-  TileRows<T>{from + head * dim, g.qkv.stride, first, h.sequence}.load(dim, tiles.queries);
+  const TileOfSpan tile(gridDim.x - 1 - blockIdx.x, h.runs(), kTile);
+  const std::int64_t head = blockIdx.y, batch = blockIdx.z;
+  const TokenSpan span = g.queries(batch, tile.span);
+  const QueryViews<T> own(g, span, head);
+  tile_rows(own.query, tile.first).load(dim, tiles.queries);
   const DrawKey draw = g.draws.key();
   float sums[2][kDims] = {}, most[2] = {-INFINITY, -INFINITY}, total[2] = {};
-  const std::int64_t last = first + kTile < h.sequence ? first + kTile : h.sequence;
-  for (std::int64_t k = g.first_key(first) / kTile * kTile; k < last; k += kTile) {
+  const std::int64_t end = tile.first + kTile < span.count ? tile.first + kTile : span.count;
+  const auto add_keys = [&](const TokenSpan& keys, std::int64_t k) {
+    const KeyViews<T> views(g, keys, head / h.group);
     __syncthreads();  // of the tile before, all have read
-    TileRows<T>{from + (h.heads + kv) * dim, g.qkv.stride, k, h.sequence}.load(dim, tiles.keys);
-    TileRows<T>{from + (h.heads + h.kv_heads + kv) * dim, g.qkv.stride, k, h.sequence}.load(
-        dim, tiles.values);
+    tile_rows(views.key, k).load(dim, tiles.keys);
+    tile_rows(views.value, k).load(dim, tiles.values);
     __syncthreads();
     float scores[2][2];
     tile_products(t, tiles.queries, tiles.keys, dim, scores);
     for (int i = 0; i < 2; ++i) {
-      const std::int64_t query = first + t.y + i * kSide;
+      const std::int64_t at = tile.first + t.y + i * kSide;
+      const std::int64_t query = at < span.count ? span.place + at : -1;
+      const std::int64_t key = keys.place + k + t.x;
+      const KeyBounds seen = g.bounds(query, keys);
       float highest = -INFINITY;
       for (int j = 0; j < 2; ++j) {
-        const bool sees = g.sees(query, k + t.x + j * kSide);
+        const bool sees = seen.has(key + j * kSide);
         scores[i][j] = sees ? scores[i][j] * g.scale : -INFINITY;
         highest = fmaxf(highest, scores[i][j]);
       }
@@ -57,7 +61,7 @@ __global__ void attention_tiles(AttentionArguments<T> g) {
       for (int j = 0; j < 2; ++j) {
         float weight = expf(scores[i][j] - base);
         sum += weight;
-        if (g.drops && weight > 0) weight *= g.kept(draw, batch, head, query, k + t.x + j * kSide);
+        if (g.drops && weight > 0) weight *= g.kept(draw, batch, head, query, key + j * kSide);
         tiles.weights.at(t.y + i * kSide, t.x + j * kSide) = weight;
       }
       total[i] = total[i] * shrink + row_sum(sum);
@@ -65,17 +69,15 @@ __global__ void attention_tiles(AttentionArguments<T> g) {
     }
     __syncthreads();
     add_products<false>(t, tiles.weights, tiles.values, dim, sums);
-  }
+  };
+  g.each_key_tile(batch, span.place + tile.first, span.place + end, kTile, add_keys);
   for (int i = 0; i < 2; ++i) {
-    const std::int64_t query = first + t.y + i * kSide;
+    const std::int64_t at = tile.first + t.y + i * kSide;
     for (int j = 0; j < kDims; ++j) sums[i][j] /= total[i];
-    if (t.x == 0 && query < h.sequence)
-      g.lse.at(batch * h.heads + head, query) = most[i] + logf(total[i]);
+    if (t.x == 0 && at < span.count)
+      g.lse.at(batch * h.heads + head, span.row - batch * h.own() + at) = most[i] + logf(total[i]);
   }
-  store_tile(
-      t, sums, 1.0F,
-      TileRows<T>{g.out.row(batch * h.sequence) + head * dim, g.out.stride, first, h.sequence},
-      dim);
+  store_tile(t, sums, 1.0F, tile_rows(own.out, tile.first), dim);
 }
 
 }  // namespace
@@ -88,7 +90,7 @@ void attention_forward(const CudaLaunch& launch) {
     expect(launch, g.h.dim <= kMostDim, "has heads of more than 256 elements");
     if constexpr (!std::is_same_v<T, float>)
       if (suits_tensor_cores(g)) return attention_forward_mma(launch);
-    Place place = attention_place(launch, g.h, g.h.heads, kTile);
+    Place place = attention_place(launch, g.h, false, kTile);
     place.shared_bytes = (3 * tile_words(g.h.dim) + kSquareWords) * sizeof(float);
     run_on(place, attention_tiles<T>, g);
   });

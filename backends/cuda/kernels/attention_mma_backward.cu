@@ -52,12 +52,24 @@ struct PairAt {
   std::int64_t batch, head, query, key;
 };
 
+// Place of a token of a span; negative: there is none.
+__device__ std::int64_t place_in(const TokenSpan& span, std::int64_t token) {
+  return token < span.count ? span.place + token : -1;
+}
+
+// What a query weighs its keys by.
+struct Weighed {
+  KeyBounds seen;
+  float2 lse_delta;
+};
+
 // A score and the gradient of its weight become the weight after dropout and the gradient of the
 // score.
 template <class T>
 __device__ void weigh_pair(const AttentionArguments<T>& g, DrawKey draw, const PairAt& at,
-                           float2 lse_delta, float2& pair) {
-  const bool sees = g.sees(at.query, at.key);
+                           const Weighed& by, float2& pair) {
+  const float2 lse_delta = by.lse_delta;
+  const bool sees = by.seen.has(at.key);
   const float weight = sees ? __expf(pair.x * g.scale - lse_delta.x) : 0.0F;
   const float kept = g.drops && sees ? g.kept(draw, at.batch, at.head, at.query, at.key) : 1.0F;
   pair = make_float2(weight * kept, weight * (kept * pair.y - lse_delta.y));
@@ -85,41 +97,47 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_dq_mma(AttentionAr
   const HeadLayout& h = g.h;
   const Lane lane;
   const int dim = static_cast<int>(h.dim), warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t first = std::int64_t{gridDim.x - 1 - blockIdx.x} * kOwnRows;
+  const TileOfSpan tile(gridDim.x - 1 - blockIdx.x, h.runs(), kOwnRows);
   PairAt at{blockIdx.z, blockIdx.y, 0, 0};
-  const HeadViews<T> views(g, at.batch, at.head, at.head / h.group);
-  rows.own_a.load(views.query, first, kOwnRows, dim);
-  rows.own_b.load(views.dout, first, kOwnRows, dim);
+  const TokenSpan span = g.queries(at.batch, tile.span);
+  const QueryViews<T> own(g, span, at.head);
+  rows.own_a.load(own.query, tile.first, kOwnRows, dim);
+  rows.own_b.load(own.dout, tile.first, kOwnRows, dim);
   const DrawKey draw = g.draws.key();
-  const std::int64_t query = first + warp * 16 + lane.g, row = at.batch * h.heads + at.head;
-  float2 lse_delta[2];
+  const std::int64_t token = tile.first + warp * 16 + lane.g;
+  const std::int64_t row = at.batch * h.heads + at.head;
+  Weighed by[2] = {};
   for (int half = 0; half < 2; ++half) {
-    const std::int64_t q = query + 8 * half;
-    const bool in = q < h.sequence;
-    lse_delta[half] =
-        make_float2(in ? g.lse.at(row, q) : 0.0F, in ? g.delta[row * h.sequence + q] : 0.0F);
+    const std::int64_t q = span.row - at.batch * h.own() + token + 8 * half;
+    const bool in = token + 8 * half < span.count;
+    by[half].lse_delta =
+        make_float2(in ? g.lse.at(row, q) : 0.0F, in ? g.delta[row * h.own() + q] : 0.0F);
   }
   Sums sums[kDim / 8] = {};
-  const std::int64_t last = first + kOwnRows < h.sequence ? first + kOwnRows : h.sequence;
-  for (std::int64_t k = g.first_key(first) / kPassRows * kPassRows; k < last; k += kPassRows) {
+  const std::int64_t end = tile.first + kOwnRows < span.count ? tile.first + kOwnRows : span.count;
+  const auto add_keys = [&](const TokenSpan& keys, std::int64_t k) {
+    const KeyViews<T> views(g, keys, at.head / h.group);
     __syncthreads();  // all have read what lay there
     rows.pass_a.load(views.key, k, kPassRows, dim);
     rows.pass_b.load(views.value, k, kPassRows, dim);
     __syncthreads();
+    for (int half = 0; half < 2; ++half)
+      by[half].seen = g.bounds(place_in(span, token + 8 * half), keys);
     Pairs pairs;
     rows.multiply(lane, warp * 16, pairs);
     for (int n = 0; n < kPassTiles; ++n)
       for (int i = 0; i < 4; ++i) {
-        at.query = query + i / 2 * 8;
-        at.key = k + n * 8 + 2 * lane.t + i % 2;
+        at.query = span.place + token + i / 2 * 8;
+        at.key = keys.place + k + n * 8 + 2 * lane.t + i % 2;
         float2 pair = make_float2(pairs.scores[n].v[i], pairs.dweights[n].v[i]);
-        weigh_pair(g, draw, at, lse_delta[i / 2], pair);
+        weigh_pair(g, draw, at, by[i / 2], pair);
         pairs.dweights[n].v[i] = pair.y;
       }
     add_rows(lane, pairs.dweights, rows.pass_a, sums);
-  }
+  };
+  g.each_key_tile(at.batch, span.place + tile.first, span.place + end, kPassRows, add_keys);
   scale_sums(sums, g.scale);
-  store_sums(lane, sums, views.dquery, first + warp * 16, dim);
+  store_sums(lane, sums, own.dquery, tile.first + warp * 16, dim);
 }
 
 template <class T, int kDim>
@@ -128,26 +146,28 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_dkv_mma(AttentionA
   const HeadLayout& h = g.h;
   const Lane lane;
   const int dim = static_cast<int>(h.dim), warp = static_cast<int>(threadIdx.x) / kWarp;
-  const std::int64_t first = std::int64_t{blockIdx.x} * kOwnRows, kv = blockIdx.y;
+  const TileOfSpan tile(blockIdx.x, h.pieces(), kOwnRows);
+  const std::int64_t kv = blockIdx.y;
   PairAt at{blockIdx.z, 0, 0, 0};
-  const HeadViews<T> own(g, at.batch, kv * h.group, kv);
-  rows.own_a.load(own.key, first, kOwnRows, dim);
-  rows.own_b.load(own.value, first, kOwnRows, dim);
+  const TokenSpan keys = g.keys(at.batch, tile.span);
+  const KeyViews<T> own(g, keys, kv);
+  rows.own_a.load(own.key, tile.first, kOwnRows, dim);
+  rows.own_b.load(own.value, tile.first, kOwnRows, dim);
   const DrawKey draw = g.draws.key();
   Sums dk[kDim / 8] = {}, dv[kDim / 8] = {};
-  const std::int64_t end = g.end_of_queries(first, kOwnRows);
-  for (at.head = kv * h.group; at.head < (kv + 1) * h.group; ++at.head) {
-    const HeadViews<T> views(g, at.batch, at.head, kv);
+  const auto add_queries = [&](const TokenSpan& span) {
+    const QueryViews<T> views(g, span, at.head);
     const std::int64_t row = at.batch * h.heads + at.head;
-    for (std::int64_t q = first; q < end; q += kPassRows) {
+    const auto range = g.seeing(span, keys.place + tile.first, kOwnRows, kPassRows);
+    for (std::int64_t q = range.first; q < range.end; q += kPassRows) {
       __syncthreads();  // all have read what lay there
       rows.pass_a.load(views.query, q, kPassRows, dim);
       rows.pass_b.load(views.dout, q, kPassRows, dim);
       if (threadIdx.x < kPassRows) {
-        const std::int64_t query = q + threadIdx.x;
-        const bool in = query < h.sequence;
+        const std::int64_t query = span.row - at.batch * h.own() + q + threadIdx.x;
+        const bool in = q + threadIdx.x < span.count;
         rows.lse[threadIdx.x] = in ? g.lse.at(row, query) : 0.0F;
-        rows.delta[threadIdx.x] = in ? g.delta[row * h.sequence + query] : 0.0F;
+        rows.delta[threadIdx.x] = in ? g.delta[row * h.own() + query] : 0.0F;
       }
       __syncthreads();
       Pairs pairs;
@@ -155,28 +175,32 @@ __global__ void __launch_bounds__(kBackwardThreads) attention_dkv_mma(AttentionA
       for (int n = 0; n < kPassTiles; ++n)
         for (int i = 0; i < 4; ++i) {
           const int column = n * 8 + 2 * lane.t + i % 2;
-          at.query = q + column;
-          at.key = first + warp * 16 + lane.g + i / 2 * 8;
+          at.query = place_in(span, q + column);
+          at.key = keys.place + tile.first + warp * 16 + lane.g + i / 2 * 8;
           float2 pair = make_float2(pairs.scores[n].v[i], pairs.dweights[n].v[i]);
-          weigh_pair(g, draw, at, make_float2(rows.lse[column], rows.delta[column]), pair);
+          weigh_pair(g, draw, at,
+                     {g.bounds(at.query, keys), make_float2(rows.lse[column], rows.delta[column])},
+                     pair);
           pairs.scores[n].v[i] = pair.x;
           pairs.dweights[n].v[i] = pair.y;
         }
       add_rows(lane, pairs.scores, rows.pass_b, dv);
       add_rows(lane, pairs.dweights, rows.pass_a, dk);
     }
-  }
+  };
+  for (at.head = kv * h.group; at.head < (kv + 1) * h.group; ++at.head)
+    for (std::int64_t run = 0; run < h.runs(); ++run) add_queries(g.queries(at.batch, run));
   scale_sums(dk, g.scale);
-  store_sums(lane, dk, own.dkey, first + warp * 16, dim);
-  store_sums(lane, dv, own.dvalue, first + warp * 16, dim);
+  store_sums(lane, dk, own.dkey, tile.first + warp * 16, dim);
+  store_sums(lane, dv, own.dvalue, tile.first + warp * 16, dim);
 }
 
 template <class T, int kDim>
 void run_backward_mma(const CudaLaunch& launch) {
   auto g = attention_arguments<T>(launch);
   add_backward_operands(launch, g);
-  Place queries = attention_place(launch, g.h, g.h.heads, kOwnRows);
-  Place keys = attention_place(launch, g.h, g.h.kv_heads, kOwnRows);
+  Place queries = attention_place(launch, g.h, false, kOwnRows);
+  Place keys = attention_place(launch, g.h, true, kOwnRows);
   queries.threads = keys.threads = dim3(kBackwardThreads);
   queries.shared_bytes = keys.shared_bytes = BackwardRows<T, kDim>::bytes();
   run_on(queries, attention_dq_mma<T, kDim>, g);

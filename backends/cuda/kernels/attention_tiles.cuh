@@ -27,7 +27,7 @@ __device__ inline float row_max(float v) {
 template <class T>
 struct TileRows {
   const T* head;
-  std::int64_t stride, first, rows;  // `rows` of the sequence
+  std::int64_t stride, first, rows;  // `rows` of the span
 
   __device__ void load(int dim, float* to) const {
     for (int i = static_cast<int>(threadIdx.x); i < kTile * dim; i += kSide * kSide) {
@@ -36,6 +36,11 @@ struct TileRows {
     }
   }
 };
+
+template <class T>
+__device__ TileRows<std::remove_const_t<T>> tile_rows(const View<T>& head, std::int64_t first) {
+  return {head.data, head.stride, first, head.rows};
+}
 
 // sums[i][j] = dot product of rows y + i kSide of `left` and x + j kSide of `right`.
 __device__ inline void tile_products(const TileThread& t, const float* left, const float* right,

@@ -27,6 +27,7 @@ void activation_backward(const CudaLaunch& launch);
 void residual_forward(const CudaLaunch& launch);
 void residual_backward(const CudaLaunch& launch);
 void add(const CudaLaunch& launch);
+void copy_columns(const CudaLaunch& launch);
 void embedding_forward(const CudaLaunch& launch);
 void embedding_backward(const CudaLaunch& launch);
 void loss_max(const CudaLaunch& launch);

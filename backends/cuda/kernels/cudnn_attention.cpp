@@ -39,6 +39,10 @@ std::size_t CudnnAttention::prepare(const KernelSpec& spec) {
     return 0;
   }
   const AttentionCase what = case_of(spec, choice_);
+  if (what.heads.context > 1) {
+    static_cast<void>(refuse(spec, what, "its queries are two pieces of the sequence"));
+    return 0;
+  }
   const auto [entry, is_new] = plans_.try_emplace(what);
   if (is_new) entry->second = plan(spec, what);
   return entry->second == nullptr ? 0 : entry->second->scratch_bytes();
@@ -77,7 +81,7 @@ std::unique_ptr<AttentionPlan> CudnnAttention::refuse(const KernelSpec& spec,
 }
 
 bool CudnnAttention::run(const cuda_kernels::CudaLaunch& launch) {
-  if (launch.spec.parameter > 0) return false;
+  if (launch.spec.parameter > 0 || launch.spec.flag > 1) return false;
   const auto found = plans_.find(case_of(launch.spec, choice_));
   if (found == plans_.end() || found->second == nullptr) return false;
   for (const Matrix& m : launch.operands)

@@ -185,6 +185,23 @@ PackGrid packs_of(const CudaLaunch& launch, std::int64_t rows, std::int64_t colu
 inline constexpr int kThreads = 256;  // of a block of a kernel without a reason for another number
 
 // A thread for each of `work` items.
+// Places in a sequence of the tokens that a rank has of it: ContextTokens, on the device.
+struct OwnPlaces {
+  std::int64_t own = 1;                // tokens
+  std::int64_t piece = 1;              // of the first run of neighbours
+  std::int64_t first = 0, second = 0;  // places where the runs begin
+
+  __device__ std::int64_t at(std::int64_t token) const {
+    return token < piece ? first + token : second + token - piece;
+  }
+};
+
+inline OwnPlaces own_places(const KernelContext& c, std::int64_t sequence) {
+  const ContextTokens of{sequence, c.context_size};
+  if (of.ranks == 1) return {sequence, sequence, 0, 0};
+  return {of.own(), of.piece(), of.place(c.context_rank, 0), of.place(c.context_rank, of.piece())};
+}
+
 inline Place threads_for(const CudaLaunch& launch, std::int64_t work) {
   return {dim3(static_cast<unsigned>((work + kThreads - 1) / kThreads)), dim3(kThreads),
           launch.stream, 0};

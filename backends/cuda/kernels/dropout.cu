@@ -11,7 +11,7 @@ struct DrawnRows {
 
   __device__ RowPlace at(std::int64_t row) const {
     if (heads == 0) return tokens.at(row);
-    const std::int64_t sequence = tokens.sequence;
+    const std::int64_t sequence = tokens.places.own;
     const std::int64_t head = first_head + row / sequence % heads;
     return {tokens.first_sample + row / (heads * sequence), head * sequence + row % sequence};
   }
@@ -111,7 +111,8 @@ void dropout_forward(const CudaLaunch& launch) {
     if (g.rows.heads == 0)
       g.rows.tokens = token_rows(launch, rows);
     else
-      g.rows.tokens = {launch.context.sequence, launch.context.first_sample};
+      g.rows.tokens = {own_places(launch.context, launch.context.sequence),
+                       launch.context.first_sample};
     g.draws_mask = true;
     run_dropout(launch, g);
   });

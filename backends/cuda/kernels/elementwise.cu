@@ -26,6 +26,24 @@ __global__ void add_packs(AddArguments<T> g) {
   store(sum, g.a.row(row) + column, count, g.packed);
 }
 
+template <class T>
+struct CopyArguments {
+  View<const T> from;
+  View<T> to;
+  PackGrid packs;
+  bool packed;
+};
+
+template <class T>
+__global__ void copy_packs(CopyArguments<T> g) {
+  const std::uint32_t i = thread_number();
+  if (i >= g.packs.total) return;
+  const auto [row, column] = place_of<T>(g.packs, i);
+  const std::int64_t count = g.to.columns - column;
+  store_raw(load_raw(g.from.row(row) + column, count, g.packed), g.to.row(row) + column, count,
+            g.packed);
+}
+
 struct ZeroArguments {
   View<std::uint8_t> bytes;
   PackGrid packs;
@@ -55,6 +73,25 @@ void add(const CudaLaunch& launch) {
     g.packs = packs_of<T>(launch, rows, n);
     g.packed = has_packs(g.a) && has_packs(g.b);
     run_on(threads_for(launch, g.packs.total), add_packs<T>, g);
+  });
+}
+
+void copy_columns(const CudaLaunch& launch) {
+  with_storage(launch, launch.spec.dtype, [&](auto type) {
+    using T = decltype(type);
+    const auto& s = launch.spec.shape;
+    const std::int64_t rows = s[0], n = s[1], first = s[2];
+    const bool back = launch.spec.flag == 1;
+    const auto wide = operand<T>(launch, back ? 1 : 0);
+    const auto narrow = operand<T>(launch, back ? 0 : 1, rows, n);
+    expect(launch, wide.rows == rows && wide.columns >= first + n,
+           "columns are not in the operand");
+    const View<T> columns{wide.data + first, rows, n, wide.stride};
+    const View<T>& from = back ? narrow : columns;
+    CopyArguments<T> g{{from.data, rows, n, from.stride}, back ? columns : narrow, {}, false};
+    g.packs = packs_of<T>(launch, rows, n);
+    g.packed = has_packs(g.from) && has_packs(g.to);
+    run_on(threads_for(launch, g.packs.total), copy_packs<T>, g);
   });
 }
 

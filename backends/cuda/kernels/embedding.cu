@@ -94,12 +94,14 @@ template <class T>
 __global__ void add_position_rows(PositionGradArguments<T> g) {
   const std::uint32_t i = thread_number();
   if (i >= g.packs.total) return;
-  const auto [place, column] = place_of<T>(g.packs, i);
+  const auto [own, column] = place_of<T>(g.packs, i);
+  const std::int64_t place = g.tokens.places.at(own);
+  if (place >= g.grads.rows) return;
   const std::int64_t count = g.grads.columns - column;
   float* const to = g.grads.row(place) + column;
   float sums[kPack<T>];
   for (int j = 0; j < kPack<T>; ++j) sums[j] = j < count ? to[j] : 0.0F;
-  for (std::int64_t token = place; token < g.token_count; token += g.tokens.sequence) {
+  for (std::int64_t token = own; token < g.token_count; token += g.tokens.places.own) {
     const std::int64_t row = g.tokens.row_of(token);
     if (row < 0) continue;
     const Pack<T> x = load<T>(g.dout.row(row) + column, count, g.packed);
@@ -118,8 +120,7 @@ void position_gradients(const CudaLaunch& launch) {
   g.tokens = token_rows(launch, rows);
   g.token_count = launch.context.tokens;
   expect(launch, g.grads.columns == n, "gradient and table differ in columns");
-  const std::int64_t places = g.grads.rows < g.tokens.sequence ? g.grads.rows : g.tokens.sequence;
-  g.packs = packs_of<T>(launch, places, n);
+  g.packs = packs_of<T>(launch, g.tokens.places.own, n);
   g.packed = has_packs(g.dout);
   run_on(threads_for(launch, g.packs.total), add_position_rows<T>, g);
 }

@@ -41,6 +41,7 @@ constexpr std::array<Entry, kKernelKinds> kCudaBodies{{
     {K::residual_forward, cuda_kernels::residual_forward},
     {K::residual_backward, cuda_kernels::residual_backward},
     {K::add, cuda_kernels::add},
+    {K::copy_columns, cuda_kernels::copy_columns},
     {K::embedding_forward, cuda_kernels::embedding_forward},
     {K::embedding_backward, cuda_kernels::embedding_backward},
     {K::loss_max, cuda_kernels::loss_max},

@@ -76,12 +76,13 @@ __device__ void draw_mask(const Draws& draws, DrawKey key, RowPlace at, std::uin
 // Tokens behind the rows of an activation: all of the micro-batch in order, or a sequence shard,
 // which holds the rank's share of each of `parts` row blocks.
 struct TokenRows {
-  std::int64_t sequence = 1, first_sample = 0;
+  OwnPlaces places;
+  std::int64_t first_sample = 0;
   std::int64_t part = 1, mine = 1, offset = 0;  // rows of a part, of the rank's share, before it
 
   __device__ RowPlace at(std::int64_t row) const {
     const std::int64_t token = row / mine * part + offset + row % mine;
-    return {first_sample + token / sequence, token % sequence};
+    return {first_sample + token / places.own, places.at(token % places.own)};
   }
   // Row of a token, -1 where another rank has it.
   __device__ std::int64_t row_of(std::int64_t token) const {
@@ -94,9 +95,10 @@ inline TokenRows token_rows(const CudaLaunch& launch, std::int64_t rows) {
   const KernelContext& c = launch.context;
   expect(launch, c.sequence > 0 && (rows == c.tokens || rows * c.tensor_size == c.tokens),
          "rows are neither all tokens nor a shard of them");
-  if (rows == c.tokens) return {c.sequence, c.first_sample, rows, rows, 0};
+  const OwnPlaces places = own_places(c, c.sequence);
+  if (rows == c.tokens) return {places, c.first_sample, rows, rows, 0};
   const std::int64_t mine = c.tokens / (c.tensor_size * c.parts);
-  return {c.sequence, c.first_sample, c.tokens / c.parts, mine, c.tensor_rank * mine};
+  return {places, c.first_sample, c.tokens / c.parts, mine, c.tensor_rank * mine};
 }
 
 }  // namespace trainyard::cuda_kernels

@@ -9,7 +9,8 @@ constexpr std::int64_t kHeads = 8;  // that share an angle
 template <class T>
 struct RopeArguments {
   View<T> qkv;
-  std::int64_t sequence, heads, half;
+  OwnPlaces places;
+  std::int64_t heads, half;
   double base;
   float direction;
 };
@@ -22,15 +23,15 @@ struct RopeArguments {
 template <class T>
 __global__ void rotate_places(RopeArguments<T> g) {
   const std::int64_t number = thread_number();
-  const std::int64_t place = number / g.half, i = number % g.half;
-  if (place >= g.sequence) return;
+  const std::int64_t own = number / g.half, i = number % g.half;
+  if (own >= g.places.own) return;
   const double exponent = -static_cast<double>(i) / static_cast<double>(g.half);
   double sine, cosine;
-  sincos(static_cast<double>(place) * pow(g.base, exponent), &sine, &cosine);
+  sincos(static_cast<double>(g.places.at(own)) * pow(g.base, exponent), &sine, &cosine);
   const float s = g.direction * static_cast<float>(sine), c = static_cast<float>(cosine);
   const std::int64_t first = blockIdx.y * kHeads;
   const std::int64_t end = first + kHeads < g.heads ? first + kHeads : g.heads;
-  for (std::int64_t row = place; row < g.qkv.rows; row += g.sequence) {
+  for (std::int64_t row = own; row < g.qkv.rows; row += g.places.own) {
     for (std::int64_t head = first; head < end; ++head) {
       T* const at = g.qkv.row(row) + head * 2 * g.half;
       const float a = to_float(at[i]), b = to_float(at[i + g.half]);
@@ -47,12 +48,12 @@ void rotate(const CudaLaunch& launch, float direction) {
     const std::int64_t heads = s[1] + s[2], dim = s[3];
     expect(launch, dim % 2 == 0, "rotary positions need an even head size");
     RopeArguments<T> g{operand<T>(launch, 0, s[0], (heads + s[2]) * dim),
-                       s[4],
+                       own_places(launch.context, s[4] * launch.context.context_size),
                        heads,
                        dim / 2,
                        launch.spec.parameter,
                        direction};
-    Place place = threads_for(launch, g.sequence * g.half);
+    Place place = threads_for(launch, g.places.own * g.half);
     place.blocks.y = static_cast<unsigned>((heads + kHeads - 1) / kHeads);
     run_on(place, rotate_places<T>, g);
   });

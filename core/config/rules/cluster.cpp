@@ -13,16 +13,15 @@ void check_world(const Job& job, Report& report) {
   if (!report.usable({"parallel.tensor", "parallel.pipeline", "parallel.data", "parallel.context",
                       "parallel.expert", "cluster.nodes", "cluster.node.gpus"}))
     return;
-  const Parallel& p = job.parallel;
   const std::int64_t gpus = std::int64_t{job.cluster.nodes} * job.cluster.node.gpus;
   const bool part_of_node = job.cluster.nodes == 1 && job.gpus() < gpus;
   if (job.gpus() != gpus && !part_of_node)
     report.conflict(
         "cluster.nodes",
-        fmt::format("{} nodes x {} GPUs = {}, but tensor {} x pipeline {} x data {} = "
-                    "{} ranks; nearest: {} nodes, or leave out parallel.data or "
+        fmt::format("{} nodes x {} GPUs = {}, but {} = {} ranks; nearest: {} nodes, or leave out "
+                    "parallel.data or "
                     "cluster.nodes",
-                    job.cluster.nodes, job.cluster.node.gpus, gpus, p.tensor, p.pipeline, p.data,
+                    job.cluster.nodes, job.cluster.node.gpus, gpus, axes_text(job.parallel),
                     job.gpus(), (job.gpus() + job.cluster.node.gpus - 1) / job.cluster.node.gpus));
 }
 

@@ -9,10 +9,10 @@ namespace {
 
 // Bytes a rank holds for each of its parameters: bf16 or fp16 weights 2, fp32 gradients 4, fp32
 // main weights and two moments 12; all-fp32 training 4 + 4 + 8. ZeRO divides one after the other
-// by the data ranks (arXiv 1910.02054, section 5, with fp32 gradients).
+// by the data and context ranks (arXiv 1910.02054, section 5, with fp32 gradients).
 double bytes_per_parameter(const Job& job) {
   const bool fp32 = job.training.precision == Precision::fp32;
-  const double shards = job.parallel.data;
+  const double shards = job.parallel.data * job.parallel.context;
   const int zero = job.parallel.zero;
   return (fp32 ? 4.0 : 2.0) / (zero >= 3 ? shards : 1) + 4.0 / (zero >= 2 ? shards : 1) +
          (fp32 ? 8.0 : 12.0) / (zero >= 1 ? shards : 1);
@@ -63,6 +63,7 @@ void check_memory(const Job& job, Report& report) {
                                "parallel.pipeline",
                                "parallel.virtual_stages",
                                "parallel.data",
+                               "parallel.context",
                                "parallel.zero",
                                "parallel.layers_per_stage",
                                "training.precision",

@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/config/rules.h"
 
 namespace trainyard {
 namespace {
+
+// A kernel says in a byte how many ranks share a sequence.
+constexpr std::int64_t kMostContext = 255;
 
 // Every dimension that is cut into `tensor` pieces.
 void check_tensor(const Job& job, Report& report) {
@@ -50,11 +54,36 @@ void check_sequence(const Job& job, Report& report) {
                                 nearest_divisors(tensor, length)));
 }
 
+// Context ranks have two pieces of each sequence, which sequence parallelism splits once more.
+void check_context(const Job& job, Report& report) {
+  const std::int64_t context = job.parallel.context, length = job.batch.sequence_length;
+  if (!report.usable({"parallel.context"}) || context == 1) return;
+  if (report.usable({"model.attention"}) && job.model.attention == AttentionImpl::unfused)
+    report.conflict("parallel.context",
+                    "context parallelism needs fused attention; set model.attention = \"flash\", "
+                    "or context = 1");
+  if (context > kMostContext)
+    report.conflict("parallel.context", fmt::format("{} is more than the {} context ranks there "
+                                                    "can be; nearest: {}",
+                                                    context, kMostContext, kMostContext));
+  if (!report.usable({"batch.sequence_length", "parallel.sequence", "parallel.tensor"})) return;
+  const std::int64_t tensor = job.parallel.sequence ? job.parallel.tensor : 1;
+  const std::int64_t step = std::lcm(2 * context, context * tensor);
+  if (length % step != 0)
+    report.conflict(
+        "parallel.context",
+        fmt::format("sequence_length {} does not divide into 2 x context {} equal pieces{}; "
+                    "nearest: sequence_length {}",
+                    length, context,
+                    tensor > 1 ? fmt::format(", and into context x tensor {} = {} equal parts",
+                                             tensor, context * tensor)
+                               : "",
+                    nearest_multiples(length, step)));
+}
+
 void check_axes_to_come(const Job& job, Report& report) {
-  for (auto [key, size] : {std::pair{"parallel.context", job.parallel.context},
-                           std::pair{"parallel.expert", job.parallel.expert}})
-    if (report.usable({key}) && size > 1)
-      report.conflict(key, "this axis is not available yet; legal: 1");
+  if (report.usable({"parallel.expert"}) && job.parallel.expert > 1)
+    report.conflict("parallel.expert", "this axis is not available yet; legal: 1");
 }
 
 void check_batch(const Job& job, Report& report) {
@@ -95,6 +124,7 @@ void check_parallel(const Job& job, Report& report) {
   check_axes_to_come(job, report);
   check_tensor(job, report);
   check_sequence(job, report);
+  check_context(job, report);
   check_batch(job, report);
   check_placement(job, report);
 }

@@ -65,12 +65,16 @@ void check_overlap(const Job& job, Report& report) {
 
 void check_tensor_chunks(const Job& job, Report& report) {
   if (!report.usable({"schedule.overlap", "schedule.tensor_chunks", "parallel.tensor",
-                      "parallel.sequence", "batch.sequence_length", "batch.micro_sequences"}))
+                      "parallel.sequence", "parallel.context", "batch.sequence_length",
+                      "batch.micro_sequences"}))
     return;
   if (!job.schedule.overlap.tensor || !job.parallel.sequence) return;
-  const std::int64_t tokens = job.batch.sequence_length * job.batch.micro_sequences;
+  const std::int64_t tokens =
+      job.batch.sequence_length * job.batch.micro_sequences / job.parallel.context;
   const std::int64_t tensor = job.parallel.tensor, chunks = job.schedule.tensor_chunks;
-  if (job.batch.sequence_length % tensor != 0 || (tokens / tensor) % chunks == 0) return;
+  if (job.batch.sequence_length % (tensor * job.parallel.context) != 0 ||
+      (tokens / tensor) % chunks == 0)
+    return;
   report.conflict(
       "schedule.tensor_chunks",
       fmt::format("{} tokens / tensor {} = {} rows do not divide into tensor_chunks {}; "

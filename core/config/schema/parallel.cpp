@@ -58,7 +58,9 @@ std::vector<Row> parallel_rows() {
           "data-parallel replicas; default: what cluster.nodes leaves, else 1")
           .within(1, 1e6)
           .computed(),
-      row("parallel.context", TRAINYARD_AT(parallel.context), "context-parallel ranks; only 1 yet")
+      row("parallel.context", TRAINYARD_AT(parallel.context),
+          "context-parallel ranks: each has a part of every sequence; attention gathers keys and "
+          "values")
           .within(1, 1e6),
       row("parallel.expert", TRAINYARD_AT(parallel.expert), "expert-parallel ranks; only 1 yet")
           .within(1, 1e6),
@@ -68,7 +70,8 @@ std::vector<Row> parallel_rows() {
       row("parallel.sequence", TRAINYARD_AT(parallel.sequence),
           "sequence parallelism: norms and residuals split over the tensor ranks"),
       row("parallel.zero", TRAINYARD_AT(parallel.zero),
-          "ZeRO stage: 1 splits optimizer state over data ranks, 2 gradients too, 3 parameters too")
+          "ZeRO stage: 1 splits optimizer state over data and context ranks, 2 gradients too, 3 "
+          "parameters too")
           .within(0, 3),
       order_row(),
       row("parallel.layers_per_stage", TRAINYARD_AT(parallel.layers_per_stage),

@@ -131,8 +131,8 @@ std::vector<Row> run_rows() {
   rows.push_back(expect_row("hfu", "bounds of the hardware FLOPs utilisation").within(0, 1));
   rows.push_back(expect_row("training_days", "bounds of the time of the whole training"));
   rows.push_back(expect_row("memory_bytes.peak", "bounds of the fullest GPU's peak memory"));
-  for (const char* part : {"compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble",
-                           "optimizer", "data_stall", "straggler", "other"})
+  for (const char* part : {"compute", "tensor_comm", "context_comm", "pipeline_comm", "data_comm",
+                           "bubble", "optimizer", "data_stall", "straggler", "other"})
     rows.push_back(expect_row(fmt::format("breakdown_s.{}", part),
                               fmt::format("bounds of the step's share of {}", part)));
   return rows;

@@ -42,6 +42,9 @@ std::vector<OddLayout> odd_layouts() {
       {{.tensor = 2, .data = 3, .zero = 3}, Precision::bf16},
       {{.tensor = 4, .pipeline = 3, .data = 2}, Precision::bf16},
       {{.tensor = 2, .data = 5, .zero = 2}, Precision::fp16},
+      {{.data = 3, .context = 2}},
+      {{.tensor = 2, .data = 2, .zero = 1, .context = 2}, Precision::bf16},
+      {{.data = 1, .zero = 3, .context = 2}},
   };
 }
 
@@ -49,6 +52,7 @@ void expect_any_layout_loads_any_other(const std::function<void(Job&)>& change) 
   std::vector<Ranks> saved, loaded;
   for (const OddLayout& layout : odd_layouts()) {
     Job job = odd_job(layout.layout, layout.precision);
+    job.batch.sequence_length = 4;
     change(job);
     saved.emplace_back(job).start(7);
     loaded.emplace_back(job);

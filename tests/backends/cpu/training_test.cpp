@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_backend.h"
@@ -28,6 +28,39 @@ TEST(ThreadTraining, ManyRanksTrainAsOneDoes) {
             R"(schedule.overlap=["pipeline","data_loading"])"}}) {
     SCOPED_TRACE(layout[0]);
     expect_alike(train(layout), one);
+  }
+}
+
+// Two and four ranks of a sequence of 8, in pieces of 2 and 1: with all that tells tokens' places
+// apart (learned and rotary positions, windows, dropout), grouped heads, sharded states, sequence
+// parallelism and a pipeline. Windows are shorter and longer than a piece.
+TEST(ThreadTraining, ContextRanksTrainAsOneDoes) {
+  const std::vector<std::string> plain{"model.dropout=0.1"};
+  const std::vector<std::string> llama{
+      "model.hidden=32",    "model.heads=4",           "model.kv_heads=2", "model.position=rope",
+      "model.norm=rmsnorm", "model.activation=swiglu", "model.tied=false", "model.bias=false",
+      "model.window=3",     "batch.micro_sequences=2"};
+  const auto with = [](std::vector<std::string> model, const std::vector<std::string>& layout) {
+    model.insert(model.end(), layout.begin(), layout.end());
+    return model;
+  };
+  const RanksRun one = train(plain), one_llama = train(llama);
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"parallel.context=2"},
+           {"parallel.context=4", "parallel.zero=1"},
+           {"parallel.context=2", "parallel.data=2", "parallel.zero=2", "parallel.tensor=2",
+            "parallel.sequence=true", R"(schedule.overlap=["tensor","data"])"},
+           {"parallel.context=2", "parallel.pipeline=2", "training.recompute=full",
+            "parallel.order=data-context-pipeline-tensor"}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
+    expect_alike(train(with(plain, layout)), one);
+  }
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"parallel.context=2", "parallel.zero=3"},
+           {"parallel.context=2", "parallel.data=2", "training.optimizer=adamw",
+            "model.block=serial", "schedule.overlap=[\"data_loading\"]"}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
+    expect_alike(train(with(llama, layout)), one_llama);
   }
 }
 

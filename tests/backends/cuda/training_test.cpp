@@ -19,6 +19,7 @@ TEST(ThreadCudaTraining, ManyRanksTrainAsOneDoes) {
            {"parallel.tensor=2", "parallel.sequence=true"},
            {"parallel.pipeline=2"},
            {"parallel.data=2", "parallel.zero=2"},
+           {"parallel.context=2", "parallel.tensor=2", "parallel.zero=1"},
            {"parallel.tensor=2", "parallel.pipeline=2", "parallel.virtual_stages=2",
             "schedule.pipeline=interleaved-1f1b",
             "schedule.overlap=[\"pipeline\",\"data\",\"data_loading\"]"}}) {

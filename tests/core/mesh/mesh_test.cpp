@@ -23,6 +23,19 @@ TEST(Mesh, LaysOutTheInnermostAxisFirst) {
   EXPECT_EQ(mesh.members(Group::embedding, RankId{9}), (std::vector{RankId{3}, RankId{9}}));
 }
 
+// tensor 2, context 2, data 3: rank = t + 2 c + 4 d. Context ranks hold the same weights, so they
+// are replicas as data ranks are; the gradients' norm counts one of them.
+TEST(Mesh, ContextRanksAreReplicasOfTheModel) {
+  const Mesh mesh({2, 2, 1, 3, 1}, kOrder);
+  EXPECT_EQ(mesh.members(Group::context, RankId{5}), (std::vector{RankId{5}, RankId{7}}));
+  EXPECT_EQ(mesh.members(Group::data, RankId{5}),
+            (std::vector{RankId{1}, RankId{3}, RankId{5}, RankId{7}, RankId{9}, RankId{11}}));
+  EXPECT_EQ(mesh.members(Group::model, RankId{5}), (std::vector{RankId{4}, RankId{5}}));
+  EXPECT_EQ(mesh.replicas(), 6);
+  for (int r = 0; r < mesh.size(); ++r)
+    EXPECT_EQ(mesh.members(Group::data, RankId{r})[mesh.replica(mesh.coord(RankId{r}))], RankId{r});
+}
+
 TEST(Mesh, AnyOrderPartitionsTheRanksIntoGroups) {
   std::array<Axis, kAxes> order = kOrder;
   do {

@@ -9,6 +9,7 @@ namespace trainyard {
 
 struct TinyLayout {
   std::int32_t tensor = 1, pipeline = 1, data = 1, virtual_stages = 1, zero = 0;
+  std::int32_t context = 1;
   bool sequence = false;
   bool fused = false;  // parallel block with joint products
 };
@@ -25,6 +26,7 @@ inline Job tiny_job(const TinyLayout& layout) {
   job.parallel.data = layout.data;
   job.parallel.virtual_stages = layout.virtual_stages;
   job.parallel.zero = layout.zero;
+  job.parallel.context = layout.context;
   job.parallel.sequence = layout.sequence;
   job.batch = {4 * layout.data, 1, 3};
   job.training.vocab_divisible_by = 1;

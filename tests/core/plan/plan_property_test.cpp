@@ -28,6 +28,7 @@ class JobMaker {
     job.batch.global_sequences *= job.batch.micro_sequences;
     p.sequence = chance(2);
     p.zero = pick({0, 0, 1, 2, 3});
+    p.context = chance(3) ? pick({2, 3, 4}) : 1;
     job.schedule.pipeline = static_cast<Order>(pick({0, 1, 1, 2, 2, 3, 4}));
     const bool interleaved = job.schedule.pipeline == Order::interleaved_1f1b;
     p.virtual_stages = interleaved ? pick({1, 2, 2, 3}) : pick({1, 1, 1, 1, 2});
@@ -80,6 +81,7 @@ class JobMaker {
     p.sequence = p.sequence && p.tensor > 1;
     overlap.tensor = overlap.tensor && p.sequence;
     overlap.pipeline = overlap.pipeline || job.schedule.pipeline == Order::zb_2p;
+    if (p.context > 1) m.attention = AttentionImpl::flash;
     overlap.prefetch = overlap.prefetch && overlap.data && p.zero > 0;
     if (overlap.tensor) job.batch.sequence_length = 48;
     m.window = std::min(m.window, job.batch.sequence_length);
@@ -132,8 +134,8 @@ std::string complaints(const Job& job) {
 std::string describe(const Job& job) {
   const Parallel& p = job.parallel;
   return fmt::format(
-      "t{} p{} v{} d{} m{} L{} order {} zero {} seq {} overlap {}{}{}{} recompute {}", p.tensor,
-      p.pipeline, p.virtual_stages, p.data, job.micro_batches(), job.model.layers,
+      "t{} p{} v{} d{} c{} m{} L{} order {} zero {} seq {} overlap {}{}{}{} recompute {}", p.tensor,
+      p.pipeline, p.virtual_stages, p.data, p.context, job.micro_batches(), job.model.layers,
       static_cast<int>(job.schedule.pipeline), p.zero, p.sequence, job.schedule.overlap.tensor,
       job.schedule.overlap.pipeline, job.schedule.overlap.data, job.schedule.overlap.prefetch,
       static_cast<int>(job.training.recompute));

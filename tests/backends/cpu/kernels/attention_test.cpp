@@ -178,6 +178,68 @@ TEST(Attention, HeadsOfTwoTensorRanksDrawAsOneRankDoes) {
   }
 }
 
+// The own tokens of a context rank, of rows of all tokens.
+Buffer own_rows(const Buffer& all, const Shape& s, const ContextTokens& of, std::int64_t rank) {
+  Buffer own = zeros(s.batch * of.own(), all.columns);
+  for (std::int64_t b = 0; b < s.batch; ++b)
+    for (std::int64_t i = 0; i < of.own(); ++i)
+      for (std::int64_t j = 0; j < all.columns; ++j)
+        own.at(b * of.own() + i, j) = all.at(b * s.sequence + of.place(rank, i), j);
+  return own;
+}
+
+// Keys and values of all context ranks, rank by rank, as an all-gather leaves them.
+Buffer gathered(const Buffer& qkv, const Shape& s, const ContextTokens& of) {
+  const std::int64_t columns = 2 * s.kv_heads * s.dim;
+  Buffer kv = zeros(s.tokens(), columns);
+  for (std::int64_t rank = 0; rank < of.ranks; ++rank) {
+    const Buffer own = own_rows(qkv, s, of, rank);
+    for (std::int64_t r = 0; r < own.rows; ++r)
+      for (std::int64_t j = 0; j < columns; ++j)
+        kv.at(rank * own.rows + r, j) = own.at(r, s.query() + j);
+  }
+  return kv;
+}
+
+// What every rank computes of its queries is what one rank does of them; gradients of keys and
+// values add up over the ranks. Pieces of one token, shorter and longer than tiles and windows.
+TEST(Attention, ContextRanksTogetherDoWhatOneDoes) {
+  const std::pair<Shape, std::int64_t> cases[] = {
+      {{1, 1, 1, 4, 2, 0}, 2},      {{2, 4, 2, 12, 3, 0}, 2},   {{2, 2, 1, 24, 4, 5, 0.4}, 3},
+      {{1, 2, 1, 408, 8, 0}, 2},    {{1, 2, 1, 408, 8, 67}, 2}, {{1, 1, 1, 560, 4, 300}, 4},
+      {{2, 2, 2, 40, 4, 0, 0.3}, 4}};
+  for (const auto& [s, ranks] : cases) {
+    SCOPED_TRACE(::testing::Message() << s.sequence << " over " << ranks << " window " << s.window);
+    const ContextTokens of{s.sequence, ranks};
+    const Buffer qkv = normal("qkv", s.tokens(), s.qkv());
+    const Buffer dout = normal("dout", s.tokens(), s.query());
+    const Result one = run_fused(s, qkv, dout);
+    const Buffer kv = gathered(qkv, s, of), expected_dkv = gathered(one.dqkv, s, of);
+    Buffer dkv_sum = zeros(kv.rows, kv.columns);
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      KernelContext context = s.context();
+      context.tokens /= ranks;
+      context.context_rank = rank;
+      context.context_size = ranks;
+      KernelSpec spec = fused(K::attention_forward, s);
+      spec.flag = static_cast<std::uint8_t>(ranks);
+      Buffer own = own_rows(qkv, s, of, rank), own_dout = own_rows(dout, s, of, rank), all = kv;
+      Buffer out = zeros(own.rows, s.query()), lse = zeros(s.batch * s.heads, of.own());
+      Buffer dqkv = zeros(own.rows, s.qkv()), dkv = zeros(kv.rows, kv.columns);
+      run(spec, {&own, &all, &out, &lse}, context);
+      spec.kind = K::attention_backward;
+      run(spec, {&own, &all, &out, &lse, &own_dout, &dqkv, &dkv}, context);
+      EXPECT_LT(difference(out, own_rows(one.out, s, of, rank)), 1e-12);
+      const Buffer expected = own_rows(one.dqkv, s, of, rank);
+      for (std::int64_t r = 0; r < own.rows; ++r)
+        for (std::int64_t j = 0; j < s.query(); ++j)
+          EXPECT_NEAR(dqkv.at(r, j), expected.at(r, j), 1e-12);
+      for (std::size_t i = 0; i < dkv.values.size(); ++i) dkv_sum.values[i] += dkv.values[i];
+    }
+    EXPECT_LT(difference(dkv_sum, expected_dkv), 1e-12);
+  }
+}
+
 // fp32 sums of 16-bit operands, rounded once: half a unit in the last place of values below 4, and
 // weights of probabilities that are themselves fp32.
 TEST(Attention, SixteenBitStorageStaysWithinRounding) {

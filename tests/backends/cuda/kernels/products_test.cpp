@@ -76,13 +76,17 @@ TEST(CudaGemm, ABiasMayBeForTheFirstColumnsOnly) {
 
 struct Heads {
   std::int64_t batch, heads, kv, sequence, dim, window;
+  std::int64_t context = 1, context_rank = 0;
+  std::int64_t own_tokens() const { return batch * sequence / context; }
 };
 
 KernelContext attention_context(const Heads& h) {
   KernelContext c;
   c.seed = 9;
   c.step = 2;
-  c.tokens = h.batch * h.sequence;
+  c.tokens = h.own_tokens();
+  c.context_size = h.context;
+  c.context_rank = h.context_rank;
   c.sequence = h.sequence;
   c.first_sample = 3;
   c.tensor_rank = 1;
@@ -95,21 +99,26 @@ void expect_same_attention(DType t, const Heads& h, double dropout, const OnGpu&
   const ::testing::ScopedTrace where(
       __FILE__, __LINE__,
       ::testing::Message() << h.batch << " x " << h.heads << "/" << h.kv << " x " << h.sequence
-                           << " x " << h.dim << " window " << h.window << " dropout " << dropout);
-  const std::int64_t tokens = h.batch * h.sequence, columns = (h.heads + 2 * h.kv) * h.dim;
-  const KernelSpec spec = product_spec(
-      t, K::attention_forward, {h.batch, h.heads, h.kv, h.sequence, h.dim, h.window}, 0, dropout);
+                           << " x " << h.dim << " window " << h.window << " dropout " << dropout
+                           << " rank " << h.context_rank << " of " << h.context);
+  const std::int64_t tokens = h.own_tokens(), columns = (h.heads + 2 * h.kv) * h.dim;
+  const auto flag = static_cast<std::uint8_t>(h.context > 1 ? h.context : 0);
+  const KernelSpec spec =
+      product_spec(t, K::attention_forward, {h.batch, h.heads, h.kv, h.sequence, h.dim, h.window},
+                   flag, dropout);
   const double unit = t == DType::fp32 ? 1e-6 : t == DType::bf16 ? 0x1p-8 : 0x1p-11;
   const Buffer qkv = normal_in(t, "qkv", tokens, columns);
-  const auto forward = expect_same(
-      spec, {qkv, zeros_in(t, tokens, h.heads * h.dim), zeros(h.batch * h.heads, h.sequence)},
-      attention_context(h), {2 * unit, 4 * unit}, how);
+  const std::int64_t all = h.batch * h.sequence, kv_columns = 2 * h.kv * h.dim;
+  std::vector<Buffer> operands{qkv, zeros_in(t, tokens, h.heads * h.dim),
+                               zeros(h.batch * h.heads, h.sequence / h.context)};
+  if (h.context > 1) operands.insert(operands.begin() + 1, normal_in(t, "kv", all, kv_columns));
+  operands = expect_same(spec, operands, attention_context(h), {2 * unit, 4 * unit}, how);
   KernelSpec back = spec;
   back.kind = K::attention_backward;
-  expect_same(back,
-              {qkv, forward[1], forward[2], normal_in(t, "dout", tokens, h.heads * h.dim),
-               zeros_in(t, tokens, columns)},
-              attention_context(h), {4 * unit, 16 * unit}, how);
+  operands.push_back(normal_in(t, "dout", tokens, h.heads * h.dim));
+  operands.push_back(zeros_in(t, tokens, columns));
+  if (h.context > 1) operands.push_back(zeros_in(t, all, kv_columns));
+  expect_same(back, operands, attention_context(h), {4 * unit, 16 * unit}, how);
 }
 
 TEST(CudaAttention, EqualsTheCpus) {
@@ -133,6 +142,18 @@ TEST(CudaAttention, TilesPassByOnTensorCores) {
 TEST(CudaAttention, DropsTheCpusWeights) {
   for (const DType t : kStored) expect_same_attention(t, {2, 4, 2, 37, 16, 20}, 0.3);
   expect_same_attention(DType::bf16, {1, 2, 1, 37, 5, 20}, 0.3);
+}
+
+// Pieces of one token, a little more than a tile, and of several tiles; windows that end within.
+TEST(CudaAttention, ContextRanksHaveTwoPiecesOfTheSequenceAndAllKeys) {
+  for (const DType t : kStored)
+    for (const std::int64_t rank : {0, 1})
+      for (const Heads& h : {Heads{1, 1, 1, 4, 8, 0, 2, rank}, Heads{2, 4, 2, 76, 16, 0, 2, rank},
+                             Heads{1, 2, 1, 276, 64, 90, 2, rank},
+                             Heads{1, 1, 1, 48, 8, 11, 4, rank}, Heads{1, 1, 1, 44, 5, 0, 2, rank}})
+        expect_same_attention(t, h, 0);
+  expect_same_attention(DType::bf16, {1, 2, 1, 48, 16, 20, 3, 2}, 0.3);
+  expect_same_attention(DType::fp32, {1, 2, 1, 48, 16, 20, 3, 2}, 0.3);
 }
 
 TEST(CudaAttention, HeadsMayHave256Elements) {
