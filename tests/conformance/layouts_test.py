@@ -34,18 +34,19 @@ MOST_RANKS = 16 if BACKEND == "cpu" else 8
 FEWER = {} if BACKEND == "cpu" else {"training.steps": 2}
 
 AXES = {
-    "tensor": [1, 2, 4], "pipeline": [1, 2, 4], "data": [1, 2, 3], "zero": [0, 1, 2, 3],
-    "sequence": [False, True], "schedule": ["1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zb-2p"],
+    "tensor": [1, 2, 4], "pipeline": [1, 2, 4], "data": [1, 2, 3], "context": [1, 2],
+    "zero": [0, 1, 2, 3], "sequence": [False, True],
+    "schedule": ["1f1b", "gpipe", "interleaved-1f1b", "zb-h1", "zb-2p"],
     "overlap": [False, True], "recompute": ["none", "selective", "full"],
     "block": ["serial", "parallel"], "window": [0, 5], "family": ["gpt2", "llama"],
     "optimizer": ["adamw", "lamb"],
 }
 
 def legal(c):
-    ranks = c["tensor"] * c["pipeline"] * c["data"]
+    ranks = c["tensor"] * c["pipeline"] * c["data"] * c["context"]
     return (ranks <= MOST_RANKS
             and (c["tensor"] > 1 or not c["sequence"])
-            and (c["data"] > 1 or c["zero"] == 0)
+            and (c["data"] * c["context"] > 1 or c["zero"] == 0)
             and (c["schedule"] == "1f1b" or c["pipeline"] > 1)
             and (c["schedule"] != "zb-2p" or c["overlap"])
             # LAMB's trust ratio is one a tensor, and chunked products fuse those of a parallel block.
@@ -62,6 +63,7 @@ def settings_of(c):
     s = {
         "parallel.tensor": c["tensor"], "parallel.pipeline": c["pipeline"],
         "parallel.data": c["data"], "parallel.zero": c["zero"],
+        "parallel.context": c["context"],
         "parallel.sequence": str(c["sequence"]).lower(),
         "parallel.virtual_stages": 2 if c["schedule"] == "interleaved-1f1b" else 1,
         "schedule.pipeline": json.dumps(c["schedule"]), "schedule.overlap": json.dumps(overlap),
@@ -130,7 +132,7 @@ class Layouts(unittest.TestCase):
                 "model.dropout": 0.1}
         for zero, precision in ((0, "fp32"), (1, "bf16"), (2, "fp16")):
             with self.subTest(zero=zero):
-                c = {"tensor": 2, "pipeline": 2, "data": 2, "zero": zero, "sequence": zero > 0,
+                c = {"tensor": 2, "pipeline": 2, "data": 2, "context": 1, "zero": zero, "sequence": zero > 0,
                      "schedule": "1f1b", "overlap": True, "recompute": "none", "block": "serial",
                      "window": 0, "family": "gpt2", "optimizer": "adamw"}
                 report, _ = self.train(f"replicas{zero}", {

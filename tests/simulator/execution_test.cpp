@@ -177,6 +177,28 @@ TEST(Execution, CollectivesAcrossReplicasStartWithTheLatestMember) {
   for (int rank = 0; rank < 6; ++rank) EXPECT_EQ(end_of(result, rank, c), 59) << rank;
 }
 
+// rank = tensor + 2 * context + 4 * data: the late rank 1 keeps rank 3, which has the other part of
+// its sequences, but no other replica.
+TEST(Execution, ContextRanksWaitForThoseTheyShareSequencesWith) {
+  Job job = hand_job(2, 1, 2);
+  job.parallel.context = 2;
+  job.faults.push_back(late(1, nanoseconds(40)));
+  HandBuilt stage;
+  const auto a = stage.kernel(10);
+  const auto b = stage.collective(Group::context, 6, Stream::tensor, {a});
+  const auto c = stage.kernel(2, {b});
+  for (const bool fold : {false, true}) {
+    SimulationOptions options;
+    options.fold = fold;
+    const auto result = run(job, {stage}, options);
+    for (const int rank : {1, 3}) EXPECT_EQ(end_of(result, rank, b), 56) << rank;
+    for (const int rank : {0, 2, 4, 5, 6, 7}) EXPECT_EQ(end_of(result, rank, b), 16) << rank;
+    EXPECT_EQ(end_of(result, 3, c), 58);
+    EXPECT_EQ(part(result, Cause::context_comm), 6);
+    EXPECT_EQ(part(result, Cause::compute), 12);
+  }
+}
+
 TEST(Execution, ModelAndEmbeddingGroupsMeetAcrossStages) {
   std::vector<HandBuilt> stages;
   for (int s = 0; s < 3; ++s) {
