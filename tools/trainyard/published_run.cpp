@@ -74,8 +74,7 @@ void read_words(const CsvRow& row, PublishedRun& run) {
 // Replicas from the number of GPUs where the table does not print them; micro-batches a pipeline
 // from the note "mbc=N".
 void derive_sizes(const CsvRow& row, PublishedRun& run) {
-  const std::int64_t replica =
-      value_or(run, "parallel.tensor", 1) *
+  const std::int64_t replica = value_or(run, "parallel.tensor", 1) *
                                value_or(run, "parallel.pipeline", 1) *
                                value_or(run, "parallel.context", 1);
   if (!run.keys.contains("parallel.data")) {
@@ -145,24 +144,15 @@ std::vector<std::string> PublishedRun::sets() const {
 }
 
 std::vector<std::string_view> published_run_columns() {
-  std::vector<std::string_view> out{"id",
-                                    "source",
-                                    "table",
-                                    "system",
-                                    "gpu",
-                                    "n_gpus",
-                                    "ep",
-                                    "vpp",
-                                    "zero_stage",
-                                    "sequence_parallel",
-                                    "recompute",
-                                    "precision",
-                                    "optimizer",
-                                    "iter_time_s",
-                                    "tokens_per_s",
-                                    "tflops_per_gpu",
-                                    "mfu_pct",
-                                    "notes"};
+  std::vector<std::string_view> out{"id",           "source",
+                                    "table",        "system",
+                                    "gpu",          "n_gpus",
+                                    "ep",           "vpp",
+                                    "zero_stage",   "sequence_parallel",
+                                    "recompute",    "precision",
+                                    "optimizer",    "iter_time_s",
+                                    "tokens_per_s", "tflops_per_gpu",
+                                    "mfu_pct",      "notes"};
   for (const Column& column : kNumbers) out.push_back(column.name);
   return out;
 }
