@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/program/happens_before.h"
+#include "simulator/step.h"
 
 namespace trainyard {
 namespace {
