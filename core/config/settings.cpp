@@ -175,4 +175,23 @@ Merged merge_settings(const std::vector<std::string>& files, const std::vector<s
   return merger.take();
 }
 
+std::vector<std::string> setting_problems(const std::string& set,
+                                          const std::string& scenario_root) {
+  std::vector<Problem> problems;
+  const Merged merged = merge_settings({}, {set}, scenario_root, problems);
+  std::vector<std::string> out;
+  for (const Problem& problem : problems) out.push_back(problem.text);
+  Job job;
+  for (const auto& [key, value] : merged.settings) {
+    std::string name;
+    const Row* row = find_row(key, &name);
+    try {
+      row->assign(*row, value, name, job);
+    } catch (const BadValue& bad) {
+      out.push_back(fmt::format("{} = {}: {}", key, bad.text, bad.what()));
+    }
+  }
+  return out;
+}
+
 }  // namespace trainyard

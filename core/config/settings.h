@@ -28,4 +28,8 @@ struct Merged {
 Merged merge_settings(const std::vector<std::string>& files, const std::vector<std::string>& sets,
                       const std::string& scenario_root, std::vector<Problem>& problems);
 
+// What is wrong with "a.b=c" alone, whatever else a job has: an unknown key or preset, another
+// type, out of range.
+std::vector<std::string> setting_problems(const std::string& set, const std::string& scenario_root);
+
 }  // namespace trainyard

@@ -110,6 +110,48 @@ class CalibrateFrom(CliTest):
             "calibrate", "--from", self.scenario("t.csv", text), "--cluster", "a100-8",
             "--where", "colour=red"))
 
+    def test_rows_that_cannot_be_believed_are_doubted(self):
+        def fitted(text):
+            found, profile = self.calibrated(text, "--folds", "2", "--keep", "tile")
+            notes = "".join(line for line in profile.read_text().splitlines(True)
+                            if line.startswith("# Note: "))
+            for warning in found["warnings"]:
+                self.assertIn(f"# Note: {warning}\n", notes)
+            return notes
+        times = self.predicted("--kernels", kernels([1] * len(SHAPES)), "seed=1")
+        self.assertEqual(fitted(kernels(times)), "")
+        self.assertIn("are the times microseconds", fitted(kernels([t / 1e3 for t in times])))
+        self.assertIn("stopped at its bound", fitted(kernels([t * 1e3 for t in times])))
+        text = kernels(times).replace("A100-SXM4-80GB", "H100-SXM5", 4)
+        self.assertIn("rows of 2 GPUs are fitted as one: A100, H100", fitted(text))
+
+    def test_repeats_of_one_shape_are_no_table(self):
+        """Before: nothing was held out of them, and the error of that nothing was said to be 0."""
+        row = kernels([100]).splitlines(True)
+        said = self.refused("calibrate", "--from", self.scenario("t.csv", row[0] + row[1] * 20),
+                            "--cluster", "a100-8")
+        self.assertIn("than 3 shapes", said)
+
+    def test_every_family_has_rows_held_out_however_a_table_mixes_them(self):
+        """Before: shapes were numbered across families, so that every fold of one could be empty."""
+        times = self.predicted("--kernels", kernels([1] * len(SHAPES)), "seed=1")
+        # A GEMM and a norm in turn: of two folds one had all GEMMs, the other all norms.
+        noisy = kernels([t * (1.5 if i % 3 else 1) for i, t in enumerate(times)]).splitlines(True)
+        norms = [f"A100-SXM4-80GB,rms_norm,bf16,{1024 * (i + 1)},4096,,,,,,,,,fwd,mine,{50 * (i + 1)},mine\n"
+                 for i in range(len(SHAPES))]
+        text = noisy[0] + "".join(a + b for a, b in zip(noisy[1:], norms))
+        found, _ = self.calibrated(text, "--folds", "2", "--keep", "tile")
+        self.assertGreater(found["held_out"], 0.05)
+
+    def test_results_are_refused_before_the_work_and_never_overwrite_the_table(self):
+        table = self.scenario("t.csv", kernels([100] * len(SHAPES)))
+        said = self.refused("calibrate", "--from", table, "--cluster", "a100-8", "--out", table)
+        self.assertIn("is the table that is fitted to", said)
+        for files in (("--out", "none/x"), ("--json", "none/x", "--out", self.folder / "p.toml"),
+                      ("--json", "-")):
+            self.refused("calibrate", "--from", table, "--cluster", "a100-8", *files)
+        self.assertFalse((self.folder / "p.toml").exists())
+
     def test_needs_a_cluster_and_a_known_table(self):
         self.assertIn("--cluster", self.refused(
             "calibrate", "--from", self.scenario("t.csv", kernels([1] * len(SHAPES)))))

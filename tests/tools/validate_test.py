@@ -139,6 +139,101 @@ class Validate(CliTest):
         self.assertIn("no such file", self.refused("validate", "--runs", self.folder / "none.csv"))
         self.assertIn("quote", self.refused("validate", "--kernels", self.table(KERNELS + '"a')))
 
+    def test_columns_are_looked_for_by_name_and_each_once(self):
+        said = self.refused("validate", "--kernels", self.table(KERNELS.replace("time_us", "Time_us")))
+        self.assertIn("lacks the column 'time_us'; did you mean Time_us?", said)
+        said = self.refused("validate", "--kernels",
+                            self.table(KERNELS.replace("source\n", "source,time_us\n")))
+        self.assertIn("table.csv:1: has the column 'time_us' twice", said)
+        said = self.refused("validate", "--kernels", self.table(KERNELS.replace(",", ";")))
+        self.assertEqual(said.count("\n"), 1)
+        self.assertIn("gpu;kernel;dtype", said)
+        self.assertIn("is empty", self.refused("validate", "--runs", self.table("")))
+        self.assertIn("is a directory", self.refused("validate", "--runs", self.folder))
+
+    def test_byte_order_marks_line_ends_and_blank_lines_do_not_matter(self):
+        plain = self.validate("--kernels", KERNELS)
+        lines = KERNELS.replace("\n", "\r\n") + "\r\n  \r\n" + "," * 16 + "\r\n"
+        self.assertEqual(self.validate("--kernels", "\ufeff" + lines), plain)
+
+    def test_a_torn_record_says_nothing_under_other_columns_names(self):
+        rows = self.validate("--kernels", KERNELS + "# a comment\n" + "x," * 20 + "x\n")["rows"]
+        self.assertEqual([row["family"] for row in rows[4:]], ["torn records"] * 2)
+        self.assertIn("21 cells for 17 columns", rows[5]["skipped"])
+
+    def test_kernels_that_cannot_be_run_are_skipped_and_blank_nobodys_figures(self):
+        attention = "A100-SXM4-80GB,attention,bf16,,,,1,8,{},1024,128,1,,{},flash-attn2,{},x\n"
+        rows = (KERNELS.replace(",97,", ",,").replace(",208,", ",208,").splitlines(True)[:3] +
+                ["MI300X,gemm,bf16,512,4096,4096,,,,,,,,fwd,torch,97,x\n",
+                 f"A100-SXM4-80GB,gemm,bf16,{9 * 10**14},{9 * 10**14},9,,,,,,,,fwd,torch,97,x\n",
+                 attention.format(8, "sideways", 97), attention.format(16, "fwd", 97)])
+        got = self.validate("--kernels", "".join(rows), "--html", self.folder / "page.html")
+        reasons = [row["skipped"] for row in got["rows"]]
+        for reason, words in zip(reasons, ("no time is told", None, "no rule names a profile of the GPU "
+                                           "'MI300X'", "more elements", "direction 'sideways'; valid: fwd",
+                                           "hkv 16 does not divide h 8")):
+            self.assertIn(words, reason) if words else self.assertIsNone(reason)
+        self.assertLess(got["all"]["mean_abs_error"], 0.15)
+
+    def test_runs_that_cannot_have_been_are_refused_or_skipped(self):
+        # Before: tensor 0 ended in a division by zero, 64 GPUs and a batch of 4 went unnoticed.
+        for cells, said in ((",4,4,0,1,1,1,", "tp = '0': is out of range; legal: 1 to 1000000"),
+                            (",4,4,8,0,1,1,", "pp = '0'"), (",4,4,8,1,many,1,", "vpp = 'many'"),
+                            (",4,4,8,1,1,-1,", "dp = '-1'")):
+            table = self.table(RUNS.replace(",4,4,8,1,1,1,", cells, 1).replace("\\\n", ""))
+            self.assertIn(f"table.csv:2: {said}", self.refused("validate", "--runs", table))
+        table = self.table(RUNS.replace(",n,full,", ",no,full,").replace("A100-80GB,8,", "A100-80GB,x,"))
+        said = self.refused("validate", "--runs", table)
+        for cell in ("sequence_parallel = 'no': valid: y, n", "table.csv:3: n_gpus = 'x'"):
+            self.assertIn(cell, said)
+        one = "".join(RUNS.splitlines(True)[:2])
+        for old, new, reason in (("GB,8,", "GB,64,", "64 GPUs are not tensor 8 x context 1 x pipeline 1 x data 1"),
+                                 (",4,4,8,", ",4,16,8,", "a batch of 4 is less than a micro-batch of 16"),
+                                 ("A100-80GB", "MI300X", "no rule knows the GPU 'MI300X'")):
+            self.assertIn(old, one)
+            row = self.validate("--runs", one.replace(old, new))["rows"][0]
+            self.assertIn(reason, row["skipped"])
+        words = self.validate("--runs", one.replace(",full,fp16", ",blockwise,FP16"))["rows"][0]
+        self.assertIn("recompute 'blockwise' is not understood", words["assumed"])
+        self.assertNotIn("'FP16'", words["assumed"])
+
+    def test_results_do_not_overwrite_the_table_or_each_other(self):
+        table = self.table(KERNELS)
+        page = self.folder / "page.html"
+        for results in (("--json", table), ("--html", table), ("--json", page, "--html", page),
+                        ("--out", self.folder, "--json", self.folder / "." / "validate.json")):
+            self.assertIn("holds an input or another result", self.refused(
+                "validate", "--kernels", table, *results))
+        self.assertIn("only --json", self.refused("validate", "--kernels", table, "--html", "-"))
+        self.assertEqual(table.read_text(), KERNELS)
+        self.assertEqual(sorted(file.name for file in self.folder.iterdir()),
+                         ["small.toml", "table.csv"])
+
+    def test_the_page_is_readable_small_and_in_the_dark_and_says_when_it_is_empty(self):
+        page = self.folder / "page.html"
+        self.succeed("validate", "--kernels", self.table(KERNELS.replace("A100", "Z9")), "--html", page)
+        text = page.read_text()
+        for words in ("width=device-width", "prefers-color-scheme:dark", "No row was predicted"):
+            self.assertIn(words, text)
+
+    def test_rules_are_refused_for_what_no_job_could_be_told(self):
+        rule = '[[kernels]]\ngpu = "A100"\n'
+        for rules, said in (
+                (rule + 'set = "cluster.gpuu=3"\nwhy = "x"', "rules.toml:3:7: cluster.gpuu = 3: unknown key"),
+                (rule + 'set = "cluster.preset=a100-9"\nwhy = "x"', "did you mean a100-8?"),
+                (rule + 'set = "model.layers=8.5"\nwhy = "x"', "takes an integer"),
+                (rule + 'set = ["seed=1", "seed=2"]\nwhy = "x"', "sets this key twice"),
+                (rule + 'set = "seed=1"\nwhy = ""', "says nothing"),
+                (rule + 'skip = ""', "says nothing"),
+                (rule + 'skip = ["a", "b"]', "one text is needed"),
+                (rule, "a rule needs one of set, skip, family"),
+                ('[[kernels]]\ngpu = []\nskip = "x"', "names nothing"),
+                (rule + 'skip = "x"\n[[kernel]]\ngpu = "A100"', "[[kernel]]: is no section; valid: runs, "
+                 "kernels, collectives; did you mean kernels?")):
+            path = self.scenario("rules.toml", rules)
+            self.assertIn(said, self.refused("validate", "--kernels", self.table(KERNELS),
+                                             "--assumptions", path))
+
     def test_a_rule_needs_a_column_and_a_reason(self):
         rules = self.scenario("rules.toml", '[[kernels]]\ngpux = "A100"\nset = "a=b"\n')
         said = self.refused("validate", "--kernels", self.table(KERNELS), "--assumptions", rules)

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/config/job.h"
+#include "core/error.h"
 #include "tools/trainyard/csv_read.h"
 
 namespace trainyard {
@@ -14,14 +15,15 @@ struct Assumed {
   std::vector<std::string> why;
   std::string skip;    // not empty: the row is not predicted, for this reason
   std::string family;  // name of the row's family; empty: the table's own
+  bool gpu = false;    // a rule that is for the row's GPU says which one it is here
 };
 
 // Rules of scenarios/published/assumptions.toml for one kind of table. A rule names the rows it is
 // for by what their columns contain, never a single row, and gives scenario keys with a reason.
 class Assumptions {
  public:
-  // `section`: runs, kernels or collectives. Throws ConfigError with every violation; a rule that
-  // names a column that `table` lacks is one.
+  // `section`: runs, kernels or collectives. Throws ConfigError with every violation: a rule that
+  // names a column that `table` lacks, sets what no scenario could, or does nothing is one.
   Assumptions(const std::string& path, const std::string& section, const CsvTable& table);
 
   // All rules that match, in the order of the file; later keys win.
@@ -39,6 +41,9 @@ class Assumptions {
   };
   std::vector<Rule> rules_;
 };
+
+// Why such rows are not predicted, of what a job made from `sets` was refused for.
+std::string why_refused(const ConfigError& error);
 
 // The cluster and software that `sets` describe around a small model. Throws ConfigError.
 Job bench_job(const std::vector<std::string>& sets);

@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 
+#include "core/config/value.h"
+
 namespace trainyard {
 namespace {
 
@@ -36,12 +38,28 @@ BenchKernels skipped(KernelFamily family, std::string why) {
   return {.family = family, .kernels = {}, .skip = std::move(why)};
 }
 
+// Elements that no GPU's memory holds, and lengths that no sequence has (the schema's bound).
+constexpr double kMostElements = 1e15;
+constexpr std::int64_t kLongest = 100'000'000;
+
+double product(std::int64_t a, std::int64_t b) {
+  return static_cast<double>(a) * static_cast<double>(b);
+}
+
+std::string no_direction(const CsvRow& row, std::string_view valid) {
+  return fmt::format("direction '{}'; valid: {}", printable(row.text("direction")), valid);
+}
+
 BenchKernels gemm(const CsvRow& row, DType dtype) {
+  constexpr KernelFamily kGemm = KernelFamily::gemm;
   const auto m = row.integer("m"), n = row.integer("n"), k = row.integer("k");
-  if (!m || !n || !k || *m * *n * *k == 0) {
-    return skipped(KernelFamily::gemm, "a GEMM needs m, n and k");
-  }
+  if (!m || !n || !k || *m == 0 || *n == 0 || *k == 0)
+    return skipped(kGemm, "a GEMM needs m, n and k of 1 or more");
+  if (std::max({product(*m, *n), product(*n, *k), product(*m, *k)}) > kMostElements)
+    return skipped(kGemm, "a matrix of more elements than any GPU holds");
   const std::string& direction = row.text("direction");
+  if (direction != "fwd" && direction != "bwd_dgrad" && direction != "bwd_wgrad")
+    return skipped(kGemm, no_direction(row, "fwd, bwd_dgrad, bwd_wgrad"));
   KernelSpec spec;
   spec.dtype = dtype;
   spec.kind = direction == "bwd_dgrad"   ? K::gemm_input_grad
@@ -67,15 +85,22 @@ BenchKernels attention(const CsvRow& row, DType dtype) {
     return skipped(KernelFamily::attention, "heads with different key and value dimensions");
   if (row.text("impl").find("unfused") != std::string::npos)
     return skipped(KernelFamily::attention, "a chain of unfused kernels");
+  constexpr KernelFamily kAttention = KernelFamily::attention;
   const auto b = row.integer("b"), h = row.integer("h"), s = row.integer("s"), d = row.integer("d");
-  if (!b || !h || !s || !d || *b * *h * *s * *d == 0) {
-    return skipped(KernelFamily::attention, "attention needs b, h, s and d");
-  }
-  BenchKernels out{.family = KernelFamily::attention, .kernels = {}, .skip = ""};
+  if (!b || !h || !s || !d || *b == 0 || *h == 0 || *s == 0 || *d == 0)
+    return skipped(kAttention, "attention needs b, h, s and d of 1 or more");
+  if (product(*b, *h) * product(*s, *d) > kMostElements || *s > kLongest)
+    return skipped(kAttention, "more queries than any GPU holds");
+  const std::int64_t key_heads = row.integer("hkv").value_or(*h);
+  if (key_heads == 0 || *h % key_heads != 0)
+    return skipped(kAttention, fmt::format("hkv {} does not divide h {}", key_heads, *h));
+  BenchKernels out{.family = kAttention, .kernels = {}, .skip = ""};
   const Passes passes = passes_of(row);
+  if (!passes.forward && !passes.backward)
+    return skipped(kAttention, no_direction(row, "fwd, bwd, fwd+bwd"));
   KernelSpec spec;
   spec.dtype = dtype;
-  spec.shape = {*b, *h, row.integer("hkv").value_or(*h), *s, *d, row.integer("window").value_or(0)};
+  spec.shape = {*b, *h, key_heads, *s, *d, row.integer("window").value_or(0)};
   for (const K kind : {K::attention_forward, K::attention_backward}) {
     spec.kind = kind;
     if (kind == K::attention_forward ? passes.forward : passes.backward)
@@ -135,10 +160,14 @@ double with_keys(const CsvRow& row) {
 BenchKernels memory(const CsvRow& row, const MemoryKernel& kernel, DType dtype) {
   const auto m = row.integer("m");
   const std::int64_t n = row.integer("n").value_or(1);  // GELU of m elements
-  if (!m || *m * n == 0) {
-    return skipped(KernelFamily::memory, "a memory-bound kernel needs m");
-  }
+  if (!m || *m == 0 || n == 0)
+    return skipped(KernelFamily::memory,
+                   "a memory-bound kernel needs m, and n where told, of 1 or more");
+  if (product(*m, n) > kMostElements)
+    return skipped(KernelFamily::memory, "more elements than any GPU holds");
   const Passes passes = passes_of(row);
+  if (!passes.forward && !passes.backward)
+    return skipped(KernelFamily::memory, no_direction(row, "fwd, bwd, fwd+bwd"));
   if (passes.backward && kernel.backward.empty())
     return skipped(KernelFamily::memory, "no such backward pass");
   BenchKernels out{.family = KernelFamily::memory, .kernels = {}, .skip = ""};
@@ -170,7 +199,8 @@ BenchKernels bench_kernels(const CsvRow& row) {
                                                     : KernelFamily::memory;
   const std::optional<DType> dtype = dtype_of(row);
   if (!dtype)
-    return skipped(family, fmt::format("{} is no type of kernels here", row.text("dtype")));
+    return skipped(family, fmt::format("{} is no type of kernels here",
+                                       row.text("dtype").empty() ? "nothing" : row.text("dtype")));
   if (family == KernelFamily::gemm) return gemm(row, *dtype);
   if (family == KernelFamily::attention) return attention(row, *dtype);
   for (const MemoryKernel& kernel : memory_kernels())

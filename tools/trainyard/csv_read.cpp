@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "core/config/nearest.h"
 #include "core/config/value.h"
 #include "core/error.h"
 
@@ -20,15 +20,23 @@ constexpr std::uintmax_t kLargestTable = 256 << 20;  // bytes
 
 std::string read_file(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) throw ConfigError(path + ": no such file");
-  if (std::filesystem::file_size(path, error) > kLargestTable)
-    throw ConfigError(path + ": larger than the 256 MiB a table may have");
+  if (std::filesystem::is_directory(path, error))
+    throw ConfigError(path + ": is a directory; a table is a CSV file");
+  if (!std::filesystem::exists(path, error)) throw ConfigError(path + ": no such file");
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
   if (!file) throw ConfigError(path + ": cannot be read");
-  return std::move(text).str();
+  std::string text;  // a pipe has no size
+  for (std::vector<char> part(1 << 16); file;
+       text.append(part.data(), static_cast<std::size_t>(file.gcount()))) {
+    if (text.size() > kLargestTable)
+      throw ConfigError(path + ": larger than the 256 MiB a table may have");
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+  }
+  if (file.bad()) throw ConfigError(path + ": cannot be read");
+  return text;
 }
+
+bool blank(const std::string& cell) { return cell.find_first_not_of(" \t") == std::string::npos; }
 
 struct Record {
   std::size_t line = 0;
@@ -89,6 +97,7 @@ CsvTable::CsvTable(const std::string& path, const std::vector<std::string_view>&
                    const std::vector<CsvDialect>& dialects)
     : path_(path) {
   const std::string text = read_file(path);
+  if (text.empty()) throw ConfigError(path + ": is empty; its first line names its columns");
   Splitter splitter(text);
   columns_ = written_ = splitter.next().cells;
   units_.assign(columns_.size(), 1);
@@ -97,17 +106,37 @@ CsvTable::CsvTable(const std::string& path, const std::vector<std::string_view>&
     return std::ranges::all_of(dialect.columns, [&](const auto& c) { return has(c.theirs); });
   });
   if (spoken != dialects.end()) lacked = translate(*spoken, needed);
-  for (const std::string_view name : needed)
-    if (!has(name)) violations_.push_back(fmt::format("{}:1: lacks the column '{}'", path, name));
+  check_columns(needed);
   while (!splitter.at_end()) {
     Record record = splitter.next();
-    if (record.cells.size() == 1 && record.cells[0].empty()) continue;  // blank line
+    if (std::ranges::all_of(record.cells, blank)) continue;
     record.cells.insert(record.cells.end(), lacked.begin(), lacked.end());
     rows_.emplace_back(*this, record.line, std::move(record.cells));
   }
   if (splitter.quote_open()) violations_.push_back(path + ": the last quote does not end");
   if (rows_.empty()) violations_.push_back(path + ": has no rows");
   refuse_violations();
+}
+
+void CsvTable::check_columns(const std::vector<std::string_view>& needed) {
+  if (std::ranges::none_of(needed, [&](std::string_view name) { return has(name); })) {
+    std::string names, line;
+    for (const std::string_view name : needed)
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    for (const std::string& name : written_) line += (line.empty() ? "" : ",") + name;
+    throw ConfigError(
+        fmt::format("{}:1: '{}' names no column that is needed; a table's first line names its "
+                    "columns, with commas between: {}",
+                    path_, printable(line), names));
+  }
+  for (const std::string_view name : needed)
+    if (!has(name))
+      violations_.push_back(
+          fmt::format("{}:1: lacks the column '{}'{}", path_, name, did_you_mean(name, written_)));
+  for (std::size_t i = 0; i < columns_.size(); ++i)
+    if (!columns_[i].empty() && find(columns_[i]) < i)
+      violations_.push_back(
+          fmt::format("{}:1: has the column '{}' twice", path_, printable(written_[i])));
 }
 
 std::vector<std::string> CsvTable::translate(const CsvDialect& dialect,
@@ -146,6 +175,7 @@ std::string CsvRow::defect() const {
 std::string CsvRow::place() const { return fmt::format("{}:{}", table_->path_, line_); }
 
 void CsvRow::violation(std::string_view column, std::string_view what) const {
+  if (!defect().empty()) return;  // its cells stand under other columns' names
   table_->violations_.push_back(fmt::format("{}: {} = '{}': {}", place(),
                                             table_->written_[table_->find(column)],
                                             printable(text(column)), what));

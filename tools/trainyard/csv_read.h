@@ -38,6 +38,7 @@ class CsvRow {
   std::optional<double> number(std::string_view column) const;  // empty cell: nothing
   std::optional<double> positive(std::string_view column) const;
   std::optional<std::int64_t> integer(std::string_view column) const;  // >= 0
+  // Of a torn record's cells nothing is said but that it is torn.
   void violation(std::string_view column, std::string_view what) const;
 
  private:
@@ -49,9 +50,9 @@ class CsvRow {
 // A CSV file (RFC 4180: quotes, doubled quotes, line ends in quotes) with a line of column names.
 class CsvTable {
  public:
-  // Throws ConfigError with every violation: unreadable, a needed column missing, quotes that do
-  // not end. A torn record is a row with a defect: one line of a published table must not cost the
-  // rest.
+  // Throws ConfigError with every violation: unreadable, a needed column missing or a column there
+  // twice, quotes that do not end. A torn record is a row with a defect: one line of a published
+  // table must not cost the rest. Records of blanks alone are none.
   // A table in one of the `dialects` is read as if it had the needed columns.
   CsvTable(const std::string& path, const std::vector<std::string_view>& needed,
            const std::vector<CsvDialect>& dialects = {});
@@ -66,6 +67,7 @@ class CsvTable {
  private:
   friend class CsvRow;
   std::size_t find(std::string_view column) const;
+  void check_columns(const std::vector<std::string_view>& needed);
   // Renames the columns; answers with the cells that every record lacks.
   std::vector<std::string> translate(const CsvDialect& dialect,
                                      const std::vector<std::string_view>& needed);

@@ -133,7 +133,7 @@ Fitted fit(const Cluster& start, const std::vector<FitConstant>& constants, cons
     Rows seen, unseen;
     for (const std::size_t row : all)
       (rows.group[row] % folds == fold ? unseen : seen).push_back(row);
-    if (seen.empty()) continue;
+    if (seen.empty() || unseen.empty()) continue;
     out.held_out += mean_error(rows, unseen, search(start, free, rows, seen)) *
                     static_cast<double>(unseen.size());
   }

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -12,8 +13,9 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
-// A file that appears whole or not at all: made beside its final place, renamed by commit(). A
-// path that exists and is no regular file (a pipe, /dev/null) is written directly.
+// A file that appears whole or not at all: made beside its final place and renamed by commit().
+// Until then nothing is there, so that a run that is interrupted leaves nothing. A path that exists
+// and is no regular file (a pipe, /dev/null) is written directly.
 class PendingFile {
  public:
   // Throws ConfigError when nothing can be written there.
@@ -33,7 +35,8 @@ class PendingFile {
 // cannot be written is found at once.
 class Output {
  public:
-  // `name` of the files in --out: NAME.json and NAME.txt. Throws ConfigError.
+  // `name` of the files in --out: NAME.json and NAME.txt. Throws ConfigError, also where a result
+  // would go into a file of `inputs` or into that of another result.
   Output(const Inputs& inputs, const std::string& name);
   // `path` (empty: none) is written by write_extra() of the same path.
   void expect_extra(const std::string& path);
@@ -45,7 +48,10 @@ class Output {
   void write_extra(const std::string& path, std::string_view content);
 
  private:
+  PendingFile take(const std::filesystem::path& path);
+
   bool json_on_stdout_ = false;
+  std::set<std::filesystem::path> taken_;
   std::vector<PendingFile> json_, text_;
   std::map<std::string, PendingFile> extra_;
 };

@@ -3,11 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cctype>
 #include <cstdlib>
 #include <optional>
 
-#include "core/report/throughput.h"
+#include "core/config/schema.h"
 
 namespace trainyard {
 namespace {
@@ -44,52 +44,111 @@ void put(PublishedRun& run, const std::string& key, std::int64_t value) {
   run.keys[key] = std::to_string(value);
 }
 
+// Whole numbers as they stand, within what the key takes.
+void read_numbers(const CsvRow& row, PublishedRun& run) {
+  for (const Column& column : kNumbers) {
+    const auto value = row.integer(column.name);
+    if (!value) continue;
+    const Row& key = *find_row(column.key);
+    const auto number = static_cast<double>(*value);
+    if (number < key.low || number > key.high)
+      row.violation(column.name,
+                    fmt::format("is out of range; legal: {:.0f} to {:.0f}", key.low, key.high));
+    else
+      put(run, std::string(column.key), *value);
+  }
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// Words of tables are many: what is none of ours is said among what was assumed, as nothing is
+// known then.
+void not_understood(const CsvRow& row, std::string_view column, PublishedRun& run) {
+  run.notes += fmt::format("{} '{}' is not understood; ", column, printable(row.text(column)));
+}
+
 void read_recompute(const CsvRow& row, PublishedRun& run) {
-  const std::string& text = row.text("recompute");
-  if (text.starts_with("full")) run.keys["training.recompute"] = "full";
-  if (text.starts_with("selective")) run.keys["training.recompute"] = "selective";
-  if (text.starts_with("none")) run.keys["training.recompute"] = "none";
+  const std::string text = lower(row.text("recompute"));
+  for (const char* kind : {"full", "selective", "none"})
+    if (text.starts_with(kind)) return void(run.keys["training.recompute"] = kind);
+  if (!text.empty()) not_understood(row, "recompute", run);
+}
+
+void read_precision(const CsvRow& row, PublishedRun& run) {
+  const std::string text = lower(row.text("precision"));
+  for (const char* type : {"bf16", "fp16", "fp32"})
+    if (contains(text, type)) run.keys["training.precision"] = type;
+  const bool known = run.keys.contains("training.precision") || contains(text, "fp8");
+  if (!text.empty() && !known) not_understood(row, "precision", run);
+}
+
+void read_zero(const CsvRow& row, PublishedRun& run) {
+  const std::string& zero = row.text("zero_stage");
+  if (contains(zero, "FSDP"))
+    run.keys["parallel.zero"] = "3";
+  else if (zero.size() == 1 && zero >= "0" && zero <= "3")
+    run.keys["parallel.zero"] = zero;
+  else if (!zero.empty())
+    row.violation("zero_stage", "valid: 0, 1, 2, 3, or FSDP with its name");
+}
+
+// Chunks of a stage: a number, or one layer in each, which are the most there can be.
+void read_chunks(const CsvRow& row, PublishedRun& run) {
+  const std::string& chunks = row.text("vpp");
+  if (contains(chunks, "1 layer/chunk")) {
+    const std::int64_t stages = std::max<std::int64_t>(1, value_or(run, "parallel.pipeline", 1));
+    put(run, "parallel.virtual_stages", (value_or(run, "model.layers", 1) + 2) / stages);
+  } else {
+    const std::int64_t number = row.integer("vpp").value_or(1);
+    if (number < 1 || number > 10'000)
+      row.violation("vpp", "is out of range; legal: 1 to 10000, or '1 layer/chunk'");
+    if (number <= 1 || number > 10'000) return;
+    put(run, "parallel.virtual_stages", number);
+  }
+  run.keys["schedule.pipeline"] = "interleaved-1f1b";
 }
 
 void read_words(const CsvRow& row, PublishedRun& run) {
-  const std::string& zero = row.text("zero_stage");
-  if (!zero.empty()) run.keys["parallel.zero"] = contains(zero, "FSDP") ? "3" : zero;
-  if (row.text("sequence_parallel") == "y") run.keys["parallel.sequence"] = "true";
-  const std::string& precision = row.text("precision");
-  for (const char* type : {"bf16", "fp16", "fp32"})
-    if (contains(precision, type)) run.keys["training.precision"] = type;
-  if (contains(precision, "BF16")) run.keys["training.precision"] = "bf16";
+  const std::string& sequence = row.text("sequence_parallel");
+  if (sequence == "y") run.keys["parallel.sequence"] = "true";
+  if (sequence != "y" && sequence != "n" && !sequence.empty())
+    row.violation("sequence_parallel", "valid: y, n, or nothing");
   if (contains(row.text("optimizer"), "LAMB")) run.keys["training.optimizer"] = "lamb";
+  read_zero(row, run);
+  read_precision(row, run);
   read_recompute(row, run);
-  const std::string& chunks = row.text("vpp");
-  if (chunks == "1" || chunks.empty()) return;
-  run.keys["parallel.virtual_stages"] = chunks;
-  if (contains(chunks, "1 layer/chunk")) {  // the most there are
-    const std::int64_t stages = std::max<std::int64_t>(1, value_or(run, "parallel.pipeline", 1));
-    put(run, "parallel.virtual_stages", (value_or(run, "model.layers", 1) + 2) / stages);
-  }
-  run.keys["schedule.pipeline"] = "interleaved-1f1b";
+  read_chunks(row, run);
 }
 
 // Replicas from the number of GPUs where the table does not print them; micro-batches a pipeline
 // from the note "mbc=N".
 void derive_sizes(const CsvRow& row, PublishedRun& run) {
-  const std::int64_t replica = value_or(run, "parallel.tensor", 1) *
-                               value_or(run, "parallel.pipeline", 1) *
-                               value_or(run, "parallel.context", 1);
+  const std::int64_t tensor = value_or(run, "parallel.tensor", 1),
+                     pipeline = value_or(run, "parallel.pipeline", 1),
+                     context = value_or(run, "parallel.context", 1);
+  const std::int64_t replica = std::max<std::int64_t>(1, tensor * pipeline * context);
+  const std::int64_t gpus = row.integer("n_gpus").value_or(0);
   if (!run.keys.contains("parallel.data")) {
-    const std::int64_t gpus = row.integer("n_gpus").value_or(0);
     if (gpus > 0 && gpus % replica == 0)
       put(run, "parallel.data", gpus / replica);
     else
       run.skip = "the number of GPUs is not told, or no multiple of tensor x pipeline x context";
   }
+  const std::int64_t data = value_or(run, "parallel.data", 1);
+  const bool filled = gpus % replica == 0 && gpus / replica == data;
+  if (run.skip.empty() && !row.text("n_gpus").empty() && !filled)
+    run.skip = fmt::format("{} GPUs are not tensor {} x context {} x pipeline {} x data {}", gpus,
+                           tensor, context, pipeline, data);
   const std::string& note = row.text("notes");
   const std::size_t at = note.find("mbc=");
-  if (at != std::string::npos && !run.keys.contains("batch.global_sequences"))
+  if (at == std::string::npos || run.keys.contains("batch.global_sequences")) return;
+  const std::int64_t micro_batches = std::atoll(note.c_str() + at + 4);
+  if (micro_batches >= 1 && micro_batches <= 1'000'000)
     put(run, "batch.global_sequences",
-        std::atoll(note.c_str() + at + 4) * value_or(run, "parallel.data", 1) *
-            value_or(run, "batch.micro_sequences", 1));
+        micro_batches * data * value_or(run, "batch.micro_sequences", 1));
 }
 
 // As many chunks as there are layers, where a rule asks for them.
@@ -105,9 +164,12 @@ void fill_chunks(PublishedRun& run) {
 void round_batch(PublishedRun& run) {
   const std::int64_t batch = value_or(run, "batch.global_sequences", 0);
   const bool rounds = value_or(run, "parallel.virtual_stages", 1) > 1;
-  const std::int64_t step = value_or(run, "parallel.data", 1) *
-                            value_or(run, "batch.micro_sequences", 1) *
-                            (rounds ? value_or(run, "parallel.pipeline", 1) : 1);
+  const std::int64_t data = value_or(run, "parallel.data", 1),
+                     micro = value_or(run, "batch.micro_sequences", 1);
+  const std::int64_t step = data * micro * (rounds ? value_or(run, "parallel.pipeline", 1) : 1);
+  if (batch > 0 && batch < data * micro && run.skip.empty())
+    run.skip = fmt::format("a batch of {} is less than a micro-batch of {} on each of {} replicas",
+                           batch, micro, data);
   if (batch <= 0 || step <= 0 || batch % step == 0) return;
   const std::int64_t rounded = std::max<std::int64_t>(1, (batch + step / 2) / step) * step;
   put(run, "batch.global_sequences", rounded);
@@ -185,8 +247,7 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
   PublishedRun run;
   run.skip = row.defect().empty() ? assumed.skip : row.defect();
   if (!run.skip.empty()) return run;
-  for (const Column& column : kNumbers)
-    if (const auto value = row.integer(column.name)) put(run, std::string(column.key), *value);
+  read_numbers(row, run);
   read_words(row, run);
   for (const std::string& set : assumed.sets) {
     const std::size_t equals = set.find('=');
@@ -194,6 +255,8 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
   }
   if (row.integer("ep").value_or(1) > 1) run.skip = "experts are not available";
   if (!run.keys.contains("cluster.preset")) run.skip = "no rule names a cluster for this source";
+  if (!assumed.gpu)
+    run.skip = fmt::format("no rule knows the GPU '{}'", printable(row.text("gpu")));
   for (const char* key : {"model.layers", "model.hidden", "model.heads", "model.vocab"})
     if (run.skip.empty() && !run.keys.contains(key)) run.skip = fmt::format("{} is not told", key);
   if (!run.skip.empty()) return run;
@@ -205,65 +268,6 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
   round_batch(run);
   split_layers(run);
   return run;
-}
-
-const char* PublishedSpeed::name() const {
-  switch (kind) {
-    case Kind::none:
-      return "";
-    case Kind::iteration:
-      return "iteration_time_s";
-    case Kind::tokens:
-      return "tokens_per_s";
-    case Kind::mfu:
-      return "mfu_pct";
-    case Kind::flops:
-    case Kind::flops_with_recompute:
-      return "tflops_per_gpu";
-  }
-  return "";
-}
-
-double PublishedSpeed::of(const Job& job, double iteration_s) const {
-  const Throughput speed = throughput(job, seconds(iteration_s), 0);
-  const Model& m = job.model;
-  const auto l = static_cast<double>(m.layers), h = static_cast<double>(m.hidden),
-             s = static_cast<double>(job.batch.sequence_length), v = static_cast<double>(m.vocab);
-  switch (kind) {
-    case Kind::none:
-      return 0;
-    case Kind::iteration:
-      return iteration_s;
-    case Kind::tokens:
-      return speed.tokens_per_s;
-    case Kind::mfu:
-      return speed.mfu * 100;
-    case Kind::flops:
-      return speed.tokens_per_s * speed.model_flops_per_token / job.gpus() * 1e-12;
-    case Kind::flops_with_recompute:  // arXiv 2104.04473, equation 3
-      return speed.tokens_per_s * 96 * l * h * h * (1 + s / (6 * h) + v / (16 * l * h)) /
-             job.gpus() * 1e-12;
-  }
-  return 0;
-}
-
-PublishedSpeed published_speed(const CsvRow& row) {
-  using Kind = PublishedSpeed::Kind;
-  const std::string& formula = row.text("flops_formula");
-  const bool with_recompute = contains(formula, "N96");
-  const Kind flops = with_recompute                  ? Kind::flops_with_recompute
-                     : contains(formula, "12Bslh^2") ? Kind::flops
-                                                     : Kind::none;
-  const struct {
-    std::string_view column;
-    Kind kind;
-  } columns[] = {{"iter_time_s", Kind::iteration},
-                 {"tokens_per_s", Kind::tokens},
-                 {"tflops_per_gpu", flops},
-                 {"mfu_pct", Kind::mfu}};
-  for (const auto& [column, kind] : columns)
-    if (const auto value = row.positive(column); value && kind != Kind::none) return {kind, *value};
-  return {};
 }
 
 }  // namespace trainyard

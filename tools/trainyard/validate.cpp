@@ -23,13 +23,15 @@ std::vector<ValidatedRow> predict(const ValidateOptions& options, const std::str
 }
 
 int validate(const ValidateOptions& options) {
-  Output output(options.inputs, "validate");
   const std::string assumptions = options.assumptions.empty()
                                       ? scenario_root() + "/published/assumptions.toml"
                                       : options.assumptions;
+  Inputs inputs = options.inputs;
+  inputs.files = {options.runs + options.kernels + options.collectives, assumptions};
+  Output output(inputs, "validate");
   output.expect_extra(options.html);
   const std::vector<ValidatedRow> rows = predict(options, assumptions);
-  output.write_extra(options.html, validation_html(rows));
+  if (!options.html.empty()) output.write_extra(options.html, validation_html(rows));
   output.write(validation_json(rows), validation_text(rows, options.rows));
   return 0;
 }

@@ -9,6 +9,7 @@
 
 namespace trainyard {
 
+inline constexpr const char* kTornFamily = "torn records";
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // A published or measured value beside its prediction.
@@ -38,6 +39,9 @@ struct FamilySummary {
 
 // One summary a family in the order of first appearance, and one of all rows under "all".
 std::vector<FamilySummary> summarise(const std::vector<ValidatedRow>& rows);
+
+// "A100" of "A100-SXM4-80GB" or "A100 (400W)".
+std::string gpu_generation(const std::string& gpu);
 
 // What a row of a table of collectives asks for; nothing with a reason where it cannot be asked
 // here.

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 
+#include "core/config/value.h"
 #include "core/error.h"
 #include "simulator/timing.h"
 #include "tools/trainyard/assumptions.h"
@@ -97,19 +99,27 @@ std::vector<ValidatedRow> validate_collectives(const ValidationFiles& files) {
                             gpu, row.text("algo"), row.text("bytes"));
     const std::string size = size_class(static_cast<double>(call.bytes.value));
     const std::string where = call.shape.nodes > 1 ? "nodes" : "one node";
-    const std::string generation = gpu.substr(0, gpu.find_first_of("- ("));
+    const std::string generation = gpu_generation(gpu);
     result.families = {
         size, fmt::format("{} {} {}", generation, where, size),
         fmt::format("{} {} {}", generation, where, row.text("op")),
         fmt::format("| {} {} {}", row.text("source").substr(0, 44), gpu, call.shape.ranks)};
+    if (!row.defect().empty()) result.families = {kTornFamily};
     result.quantity = "time_us";
     result.published = row.positive("time_us").value_or(kUnknown);
     result.assumed = fmt::format("{}", fmt::join(assumed.sets, ", "));
     result.skipped = call.skip.empty() ? assumed.skip : call.skip;
     if (!row.defect().empty()) result.skipped = row.defect();
+    if (result.skipped.empty() && !assumed.gpu)
+      result.skipped = fmt::format("no rule names a cluster of the GPU '{}'", printable(gpu));
+    if (result.skipped.empty() && std::isnan(result.published)) result.skipped = "no time is told";
     if (!result.skipped.empty()) continue;
-    const Job& job = jobs.of(assumed.sets);
-    result.predicted = collective_us(job.cluster, job.network, call);
+    try {
+      const Job& job = jobs.of(assumed.sets);
+      result.predicted = collective_us(job.cluster, job.network, call);
+    } catch (const ConfigError& error) {
+      result.skipped = why_refused(error);
+    }
   }
   table.refuse_violations();
   return out;

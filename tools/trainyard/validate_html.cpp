@@ -31,7 +31,11 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-bool predicted(const ValidatedRow& row) { return row.skipped.empty() && row.published > 0; }
+// Whether there are two numbers that logarithmic axes can show.
+bool predicted(const ValidatedRow& row) {
+  return row.skipped.empty() && std::isnormal(row.published) && std::isnormal(row.predicted) &&
+         row.published > 0 && row.predicted > 0;
+}
 
 // Families in the order of the rows, each with a colour.
 class Colours {
@@ -58,7 +62,10 @@ std::string scatter(const std::vector<const ValidatedRow*>& rows, Colours& colou
   };
   const auto x = place;
   const auto y = [&](double value) { return kSize - place(value); };
-  std::string out = fmt::format("<svg viewBox=\"0 0 {0} {0}\" width=\"{0}\" role=\"img\">", kSize);
+  std::string out = fmt::format(
+      "<svg viewBox=\"0 0 {0} {0}\" width=\"{0}\" role=\"img\" "
+      "aria-label=\"Predicted over published values; every row is in the table below\">",
+      kSize);
   for (int power = static_cast<int>(std::ceil(low)); power <= std::floor(high); ++power) {
     const double at = std::pow(10.0, power);
     out += fmt::format(
@@ -102,7 +109,8 @@ std::string strip(const std::vector<const ValidatedRow*>& rows, const char* colo
 
 std::string families_table(const std::vector<ValidatedRow>& rows, Colours& colours) {
   std::string out =
-      "<table><tr><th>family<th>rows<th>not predicted<th>median |error| %<th>mean<th>max"
+      "<div class=\"wide\"><table><tr><th>family<th>rows<th>not predicted<th>median |error| "
+      "%<th>mean<th>max"
       "<th>in interval %<th>errors, -50 % to +50 %</tr>";
   std::map<std::string, std::vector<const ValidatedRow*>> members;
   for (const ValidatedRow& row : rows) {
@@ -118,12 +126,13 @@ std::string families_table(const std::vector<ValidatedRow>& rows, Colours& colou
                        number(family.median_abs_error), number(family.mean_abs_error),
                        number(family.max_abs_error), number(family.coverage),
                        strip(members[family.name], colours.of(family.name)));
-  return out + "</table>";
+  return out + "</table></div>";
 }
 
 std::string html_rows(const std::vector<ValidatedRow>& rows) {
   std::string out =
-      "<details><summary>Every row</summary><table><tr><th>row<th>quantity<th>published"
+      "<details><summary>Every row</summary><div "
+      "class=\"wide\"><table><tr><th>row<th>quantity<th>published"
       "<th>predicted<th>error %<th>assumed, or why not predicted</tr>";
   for (const ValidatedRow& row : rows) {
     const bool known = predicted(row);
@@ -133,17 +142,25 @@ std::string html_rows(const std::vector<ValidatedRow>& rows) {
         known ? fmt::format("{:.5g}", row.predicted) : "", known ? percent(row.error()) : "",
         escaped(known ? row.assumed : row.skipped));
   }
-  return out + "</table></details>";
+  return out + "</table></div></details>";
 }
 
 constexpr const char* kHead = R"(<!doctype html><html lang="en"><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">
 <title>Trainyard: predictions beside measurements</title>
-<style>body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em}
+<style>:root{color-scheme:light dark;--back:#fff;--text:#222;--quiet:#666;--line:#ddd;--band:#999}
+@media(prefers-color-scheme:dark){:root{--back:#1b1c1e;--text:#ddd;--quiet:#aaa;--line:#444;
+--band:#888}}
+body{font:14px/1.4 system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;
+background:var(--back);color:var(--text)}
 table{border-collapse:collapse;margin:1em 0}td,th{padding:2px 8px;text-align:right;
-border-bottom:1px solid #ddd}td:first-child,th:first-child,.small{text-align:left}
-.small{font-size:11px;color:#666}svg text{font-size:11px;fill:#555}.grid{stroke:#ddd;fill:none}
-.equal{stroke:#333;fill:none}.band{stroke:#bbb;stroke-dasharray:4 3;fill:none}
-.plots{display:flex;flex-wrap:wrap}figure{margin:0}figcaption{text-align:center}</style>
+border-bottom:1px solid var(--line)}td:first-child,th:first-child,.small{text-align:left}
+.wide{overflow-x:auto}.small{font-size:11px;color:var(--quiet)}svg{max-width:100%;height:auto}
+td svg{max-width:none}svg text{font-size:11px;fill:var(--quiet)}
+.grid{stroke:var(--line);fill:none}.equal{stroke:var(--text);fill:none}
+.band{stroke:var(--band);stroke-dasharray:4 3;fill:none}
+.plots{display:flex;flex-wrap:wrap}figure{margin:0;max-width:100%}figcaption{text-align:center}</style>
 <h1>Predictions beside measurements</h1>
 )";
 
@@ -155,6 +172,7 @@ std::string validation_html(const std::vector<ValidatedRow>& rows) {
   for (const ValidatedRow& row : rows)
     if (predicted(row)) by_quantity[row.quantity].push_back(&row);
   std::string out = kHead;
+  if (by_quantity.empty()) out += "<p>No row was predicted; the table of rows says why.</p>";
   out += "<div class=\"plots\">";
   for (const auto& [quantity, members] : by_quantity)
     out += fmt::format("<figure><figcaption>{}</figcaption>{}</figure>", quantity,

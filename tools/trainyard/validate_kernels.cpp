@@ -1,6 +1,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
+
+#include "core/config/value.h"
 #include "core/error.h"
 #include "simulator/timing.h"
 #include "tools/trainyard/assumptions.h"
@@ -10,11 +13,8 @@
 namespace trainyard {
 namespace {
 
-// "A100" of "A100-SXM4-80GB" or "A100 (400W)".
-std::string generation(const std::string& gpu) { return gpu.substr(0, gpu.find_first_of("- (")); }
-
 std::vector<std::string> families_of(const CsvRow& row, const BenchKernels& bench) {
-  const std::string gpu = generation(row.text("gpu"));
+  const std::string gpu = gpu_generation(row.text("gpu"));
   std::string own;
   std::vector<std::string> out;
   switch (bench.family) {
@@ -63,24 +63,27 @@ std::vector<ValidatedRow> validate_kernels(const ValidationFiles& files) {
     const Assumed assumed = assumptions.of(row);
     ValidatedRow& result = out.emplace_back();
     result.id = id_of(row);
-    result.families = families_of(row, bench);
+    result.families =
+        row.defect().empty() ? families_of(row, bench) : std::vector<std::string>{kTornFamily};
     result.quantity = "time_us";
     result.published = row.positive("time_us").value_or(kUnknown);
     result.assumed = fmt::format("{}", fmt::join(assumed.sets, ", "));
     result.skipped = bench.skip.empty() ? assumed.skip : bench.skip;
     if (!row.defect().empty()) result.skipped = row.defect();
-    if (result.skipped.empty() && assumed.sets.empty())
-      result.skipped = "no rule names a profile of this GPU";
+    if (result.skipped.empty() && !assumed.gpu)
+      result.skipped =
+          fmt::format("no rule names a profile of the GPU '{}'", printable(row.text("gpu")));
+    if (result.skipped.empty() && std::isnan(result.published)) result.skipped = "no time is told";
     if (!result.skipped.empty()) continue;
-    const Job& job = jobs.of(assumed.sets);
-    const KernelTimer timer(job.cluster.gpu, job.software);
     try {
+      const Job& job = jobs.of(assumed.sets);
+      const KernelTimer timer(job.cluster.gpu, job.software);
       result.predicted = 0;
       for (const KernelSpec& kernel : bench.kernels)
         result.predicted += to_microseconds(timer.time(kernel));
     } catch (const ConfigError& error) {
       result.predicted = kUnknown;
-      result.skipped = error.what();
+      result.skipped = why_refused(error);
     }
   }
   table.refuse_violations();

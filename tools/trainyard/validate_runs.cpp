@@ -48,7 +48,7 @@ void predict(const Open& open, ValidatedRow& row) {
       row.breakdown_s.emplace_back(cause_name(static_cast<Cause>(cause)),
                                    to_seconds(report.result.breakdown[cause]));
   } catch (const ConfigError& error) {
-    row.skipped = error.violations().front();
+    row.skipped = why_refused(error);
   } catch (const std::exception& error) {
     row.skipped = fmt::format("failed: {}", error.what());
   }
@@ -64,7 +64,9 @@ void predict_all(const std::vector<Open>& open, std::vector<ValidatedRow>& rows,
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Progress progress("runs predicted:", rows.size());
   std::vector<std::jthread> workers;
-  for (int i = 0; i < (threads > 0 ? threads : cores); ++i) workers.emplace_back(work);
+  const int most = std::max(1, static_cast<int>(std::min<std::size_t>(rows.size(), 1024)));
+  for (int i = 0; i < std::min(most, threads > 0 ? threads : cores); ++i)
+    workers.emplace_back(work);
   while (done < rows.size()) {
     progress.show(done);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -84,6 +86,7 @@ std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int thread
     Open& waiting = open.emplace_back(published_run(row, assumed), published_speed(row));
     out.id = row.text("id").empty() ? fmt::format("line {}", row.line()) : row.text("id");
     out.families = {assumed.family.empty() ? row.text("table") : assumed.family};
+    if (!row.defect().empty()) out.families = {kTornFamily};
     out.quantity = waiting.speed.name();
     if (waiting.speed.kind == PublishedSpeed::Kind::none && waiting.run.skip.empty())
       waiting.run.skip = "no speed that can be compared is published";

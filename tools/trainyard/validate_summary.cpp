@@ -90,6 +90,10 @@ std::string rows_table(const std::vector<ValidatedRow>& rows) {
 
 }  // namespace
 
+std::string gpu_generation(const std::string& gpu) {
+  return gpu.substr(0, gpu.find_first_of("- ("));
+}
+
 std::vector<FamilySummary> summarise(const std::vector<ValidatedRow>& rows) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<const ValidatedRow*>> members;
