@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """accuracy.py: reads what `trainyard validate --json -` prints and writes a table of families: rows,
-median and largest error, how many lie in their 80 % interval, and what others report of such rows."""
+median and largest error, how many lie in their 80 % interval, and what others report of such rows.
+With --all, the line of all rows alone."""
 
 import json
 import sys
@@ -26,7 +27,7 @@ def main():
     result = json.load(sys.stdin)
     print("family                          rows median %  max %  in %  others, mean %")
     for family in sorted(result["families"], key=lambda f: f["name"].lower()):
-        if family["rows"]:
+        if family["rows"] and "--all" not in sys.argv[1:]:
             print(line(family["name"], family))
     print(line("all", result["all"]))
     skipped = sum(row["skipped"] is not None for row in result["rows"])

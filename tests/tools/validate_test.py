@@ -92,6 +92,42 @@ class Validate(CliTest):
             self.assertAlmostEqual(sum(row["breakdown_s"].values()), row["predicted"], 6)
         self.assertEqual(got["families"][0]["name"], "Korthikanti Table 5")
 
+    def test_rows_of_unknown_sources_go_by_the_habits_of_their_time(self):
+        unknown = RUNS.replace("arXiv 2205.05198,Table 5", "a blog,a page")
+        rows = self.validate("--runs", unknown)["rows"]
+        for row in rows[:2]:  # fp16 on A100 with Megatron-LM: before FlashAttention
+            self.assertLess(abs(row["error"]), 0.1)
+            self.assertIn("model.attention=unfused", row["assumed"])
+        hidden = self.validate("--runs", RUNS, "--without-source-rules")
+        for row, other in zip(rows[:2], hidden["rows"]):
+            self.assertEqual(row["predicted"], other["predicted"])
+            self.assertNotIn("selene", other["assumed"])
+        self.assertEqual(hidden["families"][0]["name"], "Korthikanti Table 5")
+
+    def test_what_is_not_told_follows_from_the_name_and_from_memory(self):
+        columns = RUNS.splitlines()[0]
+        row = self.validate("--runs", columns + """
+x,blog,,FSDP Llama-2-7B,A100-80GB,8,,,,,,,,,,1,1,,,,,,,,,,,25000,,,
+""")["rows"][0]
+        for chosen in ("model.preset=llama-7b", "parallel.zero=3", "by memory",
+                       "batch.sequence_length=4096"):
+            self.assertIn(chosen, row["assumed"])
+        self.assertLess(abs(row["predicted"] / 25000 - 1), 0.5)  # 40 to 60 % of 312 TFLOPS
+
+    def test_the_hardware_is_the_rows_not_its_sources(self):
+        columns = RUNS.splitlines()[0]
+        like = ("s,SimuMax,B200 v1.2,Megatron-LM 0.14,{},8,4,4096,32,8,14336,128256,4096,32,1,2,1,1,4,"
+                "1,1,,,,bf16,,1,,,,\n")
+        gpus = ("B200-SXM", "A100-PCIe-80GB", "GB200", "A800-80GB", "H100 PCIe", "MI300X", "A10G")
+        rows = self.validate("--runs", columns + "\n" + "".join(map(like.format, gpus)))["rows"]
+        seconds = {gpu: row["predicted"] for gpu, row in zip(gpus, rows)}
+        self.assertGreater(seconds["A100-PCIe-80GB"], 3 * seconds["B200-SXM"])
+        self.assertLess(seconds["GB200"], seconds["B200-SXM"])
+        self.assertLess(seconds["A800-80GB"], seconds["A100-PCIe-80GB"])
+        self.assertLess(seconds["H100 PCIe"], seconds["A800-80GB"])
+        self.assertIn("AMD", rows[5]["skipped"])
+        self.assertIn("no rule knows the GPU 'A10G'", rows[6]["skipped"])
+
     def test_runs_are_read_as_vtrain_writes_them(self):
         got = self.validate("--runs", VTRAIN)
         for row, line, milliseconds in zip(got["rows"], (2, 3), (219.732754, 169.787258)):

@@ -172,6 +172,13 @@ std::string CsvRow::defect() const {
                      table_->columns_.size());
 }
 
+CsvRow CsvRow::without(std::span<const std::string_view> columns) const {
+  CsvRow out = *this;
+  for (const std::string_view column : columns)
+    if (const std::size_t at = table_->find(column); at < out.cells_.size()) out.cells_[at].clear();
+  return out;
+}
+
 std::string CsvRow::place() const { return fmt::format("{}:{}", table_->path_, line_); }
 
 void CsvRow::violation(std::string_view column, std::string_view what) const {

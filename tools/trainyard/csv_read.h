@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,8 @@ class CsvRow {
       : table_(&table), line_(line), cells_(std::move(cells)) {}
 
   std::size_t line() const { return line_; }
+  // The record with these columns empty.
+  CsvRow without(std::span<const std::string_view> columns) const;
   // Not empty: the record is torn, it has another number of cells than the table has columns.
   std::string defect() const;
   std::string place() const;                                    // file:line

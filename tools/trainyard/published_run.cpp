@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <optional>
 
 #include "core/config/schema.h"
 
@@ -36,8 +35,7 @@ constexpr Column kNumbers[] = {{"layers", "model.layers"},
                                {"cp", "parallel.context"}};
 
 std::int64_t value_or(const PublishedRun& run, const std::string& key, std::int64_t otherwise) {
-  const auto found = run.keys.find(key);
-  return found == run.keys.end() ? otherwise : std::atoll(found->second.c_str());
+  return run.number(key, otherwise);
 }
 
 void put(PublishedRun& run, const std::string& key, std::int64_t value) {
@@ -79,9 +77,10 @@ void read_recompute(const CsvRow& row, PublishedRun& run) {
 
 void read_precision(const CsvRow& row, PublishedRun& run) {
   const std::string text = lower(row.text("precision"));
-  for (const char* type : {"bf16", "fp16", "fp32"})
+  for (const char* type : {"fp32", "bf16", "fp16"})  // "bf16 with fp32 accumulation" is bf16
     if (contains(text, type)) run.keys["training.precision"] = type;
-  const bool known = run.keys.contains("training.precision") || contains(text, "fp8");
+  const bool known =
+      run.keys.contains("training.precision") || contains(text, "fp8") || contains(text, "fp4");
   if (!text.empty() && !known) not_understood(row, "precision", run);
 }
 
@@ -114,6 +113,7 @@ void read_chunks(const CsvRow& row, PublishedRun& run) {
 void read_words(const CsvRow& row, PublishedRun& run) {
   const std::string& sequence = row.text("sequence_parallel");
   if (sequence == "y") run.keys["parallel.sequence"] = "true";
+  if (sequence == "n") run.keys["parallel.sequence"] = "false";
   if (sequence != "y" && sequence != "n" && !sequence.empty())
     row.violation("sequence_parallel", "valid: y, n, or nothing");
   if (contains(row.text("optimizer"), "LAMB")) run.keys["training.optimizer"] = "lamb";
@@ -121,6 +121,15 @@ void read_words(const CsvRow& row, PublishedRun& run) {
   read_precision(row, run);
   read_recompute(row, run);
   read_chunks(row, run);
+}
+
+// "8 a stage": in units of pipeline stages.
+void fill_batch(PublishedRun& run) {
+  const auto found = run.keys.find("batch.global_sequences");
+  if (found == run.keys.end() || !found->second.ends_with(" a stage")) return;
+  put(run, found->first,
+      std::atoll(found->second.c_str()) * value_or(run, "parallel.pipeline", 1) *
+          value_or(run, "parallel.data", 1) * value_or(run, "batch.micro_sequences", 1));
 }
 
 // Replicas from the number of GPUs where the table does not print them; micro-batches a pipeline
@@ -144,11 +153,22 @@ void derive_sizes(const CsvRow& row, PublishedRun& run) {
                            tensor, context, pipeline, data);
   const std::string& note = row.text("notes");
   const std::size_t at = note.find("mbc=");
-  if (at == std::string::npos || run.keys.contains("batch.global_sequences")) return;
+  const auto batch = run.keys.find("batch.global_sequences");
+  const bool told = batch != run.keys.end() && !batch->second.ends_with(" a stage");
+  if (at == std::string::npos || told) return;
   const std::int64_t micro_batches = std::atoll(note.c_str() + at + 4);
   if (micro_batches >= 1 && micro_batches <= 1'000'000)
     put(run, "batch.global_sequences",
         micro_batches * data * value_or(run, "batch.micro_sequences", 1));
+}
+
+// "hidden/128" of the hidden size.
+void fill_heads(PublishedRun& run) {
+  const auto found = run.keys.find("model.heads");
+  if (found == run.keys.end() || !found->second.starts_with("hidden/")) return;
+  put(run, found->first,
+      std::max<std::int64_t>(1, value_or(run, "model.hidden", 0) /
+                                    std::max(1LL, std::atoll(found->second.c_str() + 7))));
 }
 
 // As many chunks as there are layers, where a rule asks for them.
@@ -158,6 +178,33 @@ void fill_chunks(PublishedRun& run) {
   const std::int64_t stages = std::max<std::int64_t>(1, value_or(run, "parallel.pipeline", 1));
   put(run, "parallel.virtual_stages",
       std::max<std::int64_t>(1, value_or(run, "model.layers", 1) / stages));
+}
+
+// "a.b=c" as scenario keys; "@column" stands for what the row has there.
+void put_all(PublishedRun& run, const std::vector<std::string>& sets, const CsvRow& row) {
+  for (const std::string& set : sets) {
+    const std::size_t equals = set.find('=');
+    std::string value = equals == std::string::npos ? "" : set.substr(equals + 1);
+    if (value.starts_with('@')) value = row.text(value.substr(1));
+    run.keys[set.substr(0, equals)] = value;
+  }
+}
+
+// Why there is no job yet; empty: nothing lacks.
+std::string what_lacks(const CsvRow& row, const PublishedRun& run) {
+  if (!run.keys.contains("cluster.preset"))
+    return row.text("gpu").empty() ? "the GPU is not told"
+                                   : fmt::format("no rule knows the GPU '{}'", row.text("gpu"));
+  const auto preset = run.keys.find("model.preset");
+  std::string lacking;
+  for (const char* key :
+       {"model.layers", "model.hidden", "model.heads", "model.vocab", "batch.sequence_length"})
+    if (!run.keys.contains(key) &&
+        (preset == run.keys.end() || !std::string_view(key).starts_with("model.")))
+      lacking += fmt::format("{}{}", lacking.empty() ? "" : ", ", key);
+  if (lacking.empty()) return "";
+  return fmt::format("{} {} not told, and no rule knows the model by its name", lacking,
+                     contains(lacking, ",") ? "are" : "is");
 }
 
 // Interleaving runs whole rounds of micro-batches, every schedule whole micro-batches.
@@ -198,6 +245,19 @@ void split_layers(PublishedRun& run) {
 }
 
 }  // namespace
+
+std::int64_t PublishedRun::number(const std::string& key, std::int64_t otherwise) const {
+  const auto found = keys.find(key);
+  if (found == keys.end() || found->second.empty() || std::isdigit(found->second[0]) == 0)
+    return otherwise;
+  return std::atoll(found->second.c_str());
+}
+
+void finish_run(PublishedRun& run) {
+  fill_batch(run);
+  round_batch(run);
+  split_layers(run);
+}
 
 std::vector<std::string> PublishedRun::sets() const {
   std::vector<std::string> out;
@@ -247,26 +307,21 @@ PublishedRun published_run(const CsvRow& row, const Assumed& assumed) {
   PublishedRun run;
   run.skip = row.defect().empty() ? assumed.skip : row.defect();
   if (!run.skip.empty()) return run;
+  put_all(run, assumed.defaults, row);
   read_numbers(row, run);
   read_words(row, run);
-  for (const std::string& set : assumed.sets) {
-    const std::size_t equals = set.find('=');
-    run.keys[set.substr(0, equals)] = equals == std::string::npos ? "" : set.substr(equals + 1);
-  }
+  put_all(run, assumed.sets, row);
   if (row.integer("ep").value_or(1) > 1) run.skip = "experts are not available";
-  if (!run.keys.contains("cluster.preset")) run.skip = "no rule names a cluster for this source";
-  if (!assumed.gpu)
+  if (run.skip.empty()) run.skip = what_lacks(row, run);
+  if (run.skip.empty() && !assumed.gpu)
     run.skip = fmt::format("no rule knows the GPU '{}'", printable(row.text("gpu")));
-  for (const char* key : {"model.layers", "model.hidden", "model.heads", "model.vocab"})
-    if (run.skip.empty() && !run.keys.contains(key)) run.skip = fmt::format("{} is not told", key);
   if (!run.skip.empty()) return run;
   if (value_or(run, "parallel.tensor", 1) == 1) run.keys.erase("parallel.sequence");
+  fill_heads(run);
   fill_chunks(run);
   derive_sizes(row, run);
   if (run.skip.empty() && !run.keys.contains("batch.global_sequences"))
-    run.skip = "the batch is not told";
-  round_batch(run);
-  split_layers(run);
+    run.skip = "the batch is not told, and a step's time depends on it";
   return run;
 }
 

@@ -17,13 +17,26 @@ struct PublishedRun {
   std::string skip;        // not empty: cannot be modelled, for this reason
 
   std::vector<std::string> sets() const;  // "key=value"
+  // The number that stands for the key, or `otherwise`.
+  std::int64_t number(const std::string& key, std::int64_t otherwise) const;
 };
 
 // Columns that the runs' tables must have, and tables that write them another way: vTrain's.
 std::vector<std::string_view> published_run_columns();
 std::vector<CsvDialect> published_run_dialects();
 
+// Values that a rule may give besides those of the keys are filled in: "@column", what the row has
+// there; "hidden/128"; "layers", as many chunks; "8 a stage", micro-batches of a replica in units
+// of pipeline stages. "N or more" and "N or less" stay for choose_by_memory.
 PublishedRun published_run(const CsvRow& row, const Assumed& assumed);
+
+// Fills in what is to be chosen by memory: of "parallel.zero=0 or more" the smallest stage that
+// fits with everything recomputed, of "training.recompute=none or more" the least that fits then,
+// of "batch.micro_sequences=replica or less" the largest that fits with these.
+void choose_by_memory(PublishedRun& run);
+
+// Makes batch and layers divide as the layout needs; the last that is done to a run.
+void finish_run(PublishedRun& run);
 
 // What a run's table prints of its speed: the name of the quantity, its value, and what that is
 // for a step of `iteration_s` seconds of `job`.

@@ -13,13 +13,14 @@ namespace {
 struct ValidateOptions {
   Inputs inputs;
   std::string runs, kernels, collectives, assumptions, html;
-  bool rows = false;
+  bool rows = false, no_source_rules = false;
 };
 
 std::vector<ValidatedRow> predict(const ValidateOptions& options, const std::string& assumptions) {
   if (!options.kernels.empty()) return validate_kernels({options.kernels, assumptions});
   if (!options.collectives.empty()) return validate_collectives({options.collectives, assumptions});
-  return validate_runs({options.runs, assumptions}, options.inputs.threads);
+  return validate_runs({options.runs, assumptions}, options.inputs.threads,
+                       !options.no_source_rules);
 }
 
 int validate(const ValidateOptions& options) {
@@ -53,6 +54,10 @@ void add_validate(CLI::App& app, Action& action) {
   table->require_option(1);
   command->add_option("--assumptions", options->assumptions,
                       "Rules for what the tables leave out, instead of the shipped ones");
+  command
+      ->add_flag("--without-source-rules", options->no_source_rules,
+                 "Predict runs as if nobody had written rules for their sources")
+      ->needs("--runs");
   command->add_option("--html", options->html, "File for a page with scatter plots");
   command->add_flag("--rows", options->rows, "Print every row, not only its family");
   command->callback([&action, options] { action = [options] { return validate(*options); }; });

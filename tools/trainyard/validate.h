@@ -59,8 +59,10 @@ struct ValidationFiles {
 };
 std::vector<ValidatedRow> validate_kernels(const ValidationFiles& files);
 std::vector<ValidatedRow> validate_collectives(const ValidationFiles& files);
-// On `threads` threads, 0: all cores; the same result with any number.
-std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int threads);
+// On `threads` threads, 0: all cores; the same result with any number. Without `source_rules`, as
+// if nobody had written rules for any row's source.
+std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int threads,
+                                        bool source_rules);
 
 Json validation_json(const std::vector<ValidatedRow>& rows);
 // A page that needs nothing else: scatter plots, families with the errors of their rows, all rows.

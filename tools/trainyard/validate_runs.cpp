@@ -28,8 +28,13 @@ struct Open {
 // What a source leaves out (micro-batches, kernels, versions), as a relative standard deviation.
 constexpr double kUntold = 0.05;
 
-void predict(const Open& open, ValidatedRow& row) {
+void predict(Open& open, ValidatedRow& row) {
   try {
+    choose_by_memory(open.run);
+    finish_run(open.run);
+    row.assumed = open.run.notes + row.assumed;
+    row.skipped = open.run.skip;
+    if (!row.skipped.empty()) return;
     const Job job = load_job({}, open.run.sets(), scenario_root());
     PlannedJob planned = plan_job(job);
     if (!memory_shortages(planned).empty()) row.assumed += "; needs more memory than the GPU has";
@@ -55,7 +60,7 @@ void predict(const Open& open, ValidatedRow& row) {
 }
 
 // Work in the order of the rows, each row on one thread: the same result with any number.
-void predict_all(const std::vector<Open>& open, std::vector<ValidatedRow>& rows, int threads) {
+void predict_all(std::vector<Open>& open, std::vector<ValidatedRow>& rows, int threads) {
   std::atomic<std::size_t> next = 0, done = 0;
   const auto work = [&] {
     for (std::size_t at; (at = next++) < rows.size(); ++done)
@@ -75,15 +80,19 @@ void predict_all(const std::vector<Open>& open, std::vector<ValidatedRow>& rows,
 
 }  // namespace
 
-std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int threads) {
+std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int threads,
+                                        bool source_rules) {
   const CsvTable table(files.table, published_run_columns(), published_run_dialects());
   const Assumptions assumptions(files.assumptions, "runs", table);
   std::vector<ValidatedRow> rows;
   std::vector<Open> open;
   for (const CsvRow& row : table.rows()) {
-    const Assumed assumed = assumptions.of(row);
+    const Assumed assumed =
+        source_rules ? assumptions.of(row) : assumptions.without_source_rules(row);
     ValidatedRow& out = rows.emplace_back();
-    Open& waiting = open.emplace_back(published_run(row, assumed), published_speed(row));
+    Open& waiting =
+        open.emplace_back(published_run(source_rules ? row : row.without(kSourceColumns), assumed),
+                          published_speed(row));
     out.id = row.text("id").empty() ? fmt::format("line {}", row.line()) : row.text("id");
     out.families = {assumed.family.empty() ? row.text("table") : assumed.family};
     if (!row.defect().empty()) out.families = {kTornFamily};
@@ -92,7 +101,9 @@ std::vector<ValidatedRow> validate_runs(const ValidationFiles& files, int thread
       waiting.run.skip = "no speed that can be compared is published";
     else if (waiting.speed.kind != PublishedSpeed::Kind::none)
       out.published = waiting.speed.value;
-    out.assumed = fmt::format("{}{}", waiting.run.notes, fmt::join(assumed.sets, ", "));
+    out.assumed = fmt::format("{}", fmt::join(assumed.defaults, ", "));
+    out.assumed += fmt::format("{}{}", out.assumed.empty() || assumed.sets.empty() ? "" : ", ",
+                               fmt::join(assumed.sets, ", "));
     out.skipped = waiting.run.skip;
   }
   table.refuse_violations();
