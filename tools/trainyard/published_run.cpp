@@ -123,15 +123,6 @@ void read_words(const CsvRow& row, PublishedRun& run) {
   read_chunks(row, run);
 }
 
-// "8 a stage": in units of pipeline stages.
-void fill_batch(PublishedRun& run) {
-  const auto found = run.keys.find("batch.global_sequences");
-  if (found == run.keys.end() || !found->second.ends_with(" a stage")) return;
-  put(run, found->first,
-      std::atoll(found->second.c_str()) * value_or(run, "parallel.pipeline", 1) *
-          value_or(run, "parallel.data", 1) * value_or(run, "batch.micro_sequences", 1));
-}
-
 // Replicas from the number of GPUs where the table does not print them; micro-batches a pipeline
 // from the note "mbc=N".
 void derive_sizes(const CsvRow& row, PublishedRun& run) {
@@ -207,43 +198,6 @@ std::string what_lacks(const CsvRow& row, const PublishedRun& run) {
                      contains(lacking, ",") ? "are" : "is");
 }
 
-// Interleaving runs whole rounds of micro-batches, every schedule whole micro-batches.
-void round_batch(PublishedRun& run) {
-  const std::int64_t batch = value_or(run, "batch.global_sequences", 0);
-  const bool rounds = value_or(run, "parallel.virtual_stages", 1) > 1;
-  const std::int64_t data = value_or(run, "parallel.data", 1),
-                     micro = value_or(run, "batch.micro_sequences", 1);
-  const std::int64_t step = data * micro * (rounds ? value_or(run, "parallel.pipeline", 1) : 1);
-  if (batch > 0 && batch < data * micro && run.skip.empty())
-    run.skip = fmt::format("a batch of {} is less than a micro-batch of {} on each of {} replicas",
-                           batch, micro, data);
-  if (batch <= 0 || step <= 0 || batch % step == 0) return;
-  const std::int64_t rounded = std::max<std::int64_t>(1, (batch + step / 2) / step) * step;
-  put(run, "batch.global_sequences", rounded);
-  run.batch_scale = static_cast<double>(batch) / static_cast<double>(rounded);
-  run.notes += fmt::format("batch {} rounded to {}; ", batch, rounded);
-}
-
-// Layers that do not divide: one fewer in the first and last chunk where that makes it even, else
-// the remainder in the first chunks.
-void split_layers(PublishedRun& run) {
-  const std::int64_t layers = value_or(run, "model.layers", 0);
-  const std::int64_t chunks =
-      value_or(run, "parallel.pipeline", 1) *
-      std::max<std::int64_t>(1, value_or(run, "parallel.virtual_stages", 1));
-  if (layers % chunks == 0 || run.keys.contains("parallel.layers_per_stage")) return;
-  if (layers < chunks && layers + 2 != chunks) return void(run.skip = "fewer layers than chunks");
-  const bool fewer_at_ends = (layers + 2) % chunks == 0;
-  std::string split;
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const bool end = chunk == 0 || chunk + 1 == chunks;
-    const std::int64_t own = fewer_at_ends ? (layers + 2) / chunks - (end ? 1 : 0)
-                                           : layers / chunks + (chunk < layers % chunks ? 1 : 0);
-    split += fmt::format("{}{}", chunk == 0 ? "" : ",", own);
-  }
-  run.keys["parallel.layers_per_stage"] = "[" + split + "]";
-}
-
 }  // namespace
 
 std::int64_t PublishedRun::number(const std::string& key, std::int64_t otherwise) const {
@@ -251,12 +205,6 @@ std::int64_t PublishedRun::number(const std::string& key, std::int64_t otherwise
   if (found == keys.end() || found->second.empty() || std::isdigit(found->second[0]) == 0)
     return otherwise;
   return std::atoll(found->second.c_str());
-}
-
-void finish_run(PublishedRun& run) {
-  fill_batch(run);
-  round_batch(run);
-  split_layers(run);
 }
 
 std::vector<std::string> PublishedRun::sets() const {
