@@ -181,7 +181,7 @@ Assumptions::Rule Assumptions::rule(const Value& value, RuleReader& read) {
       std::ranges::any_of(assumed.sets, cluster) || std::ranges::any_of(assumed.defaults, cluster);
   const bool gives = keys->contains("set") || keys->contains("default");
   if (!gives && !keys->contains("skip") && !keys->contains("family"))
-    read.refuse(value.where.text() + ": a rule needs one of set, default, skip, family");
+    read.refuse(value.where.text() + ": a rule needs one of set, skip, family, default");
   if (gives && !keys->contains("why"))
     read.refuse(value.where.text() + ": a rule that sets something needs its why");
   return out;
