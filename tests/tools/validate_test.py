@@ -63,6 +63,11 @@ class Validate(CliTest):
         self.assertAlmostEqual(family["median_abs_error"], sorted(errors)[1])
         self.assertAlmostEqual(family["max_abs_error"], max(errors))
 
+    def test_a_median_of_an_even_number_lies_between_the_two_in_the_middle(self):
+        got = self.validate("--runs", RUNS)
+        errors = [abs(row["error"]) for row in got["rows"][:2]]
+        self.assertAlmostEqual(got["all"]["median_abs_error"], sum(errors) / 2)
+
     def test_what_is_not_predicted_has_its_reason(self):
         skipped = self.validate("--kernels", KERNELS)["rows"][3]
         self.assertIn("mxfp8", skipped["skipped"])

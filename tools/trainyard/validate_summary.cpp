@@ -12,9 +12,12 @@
 namespace trainyard {
 namespace {
 
-// Value below which `part` of the sorted values lie.
+// Value below which `part` of the sorted values lie, on a line between the two nearest.
 double quantile(const std::vector<double>& sorted, double part) {
-  return sorted[static_cast<std::size_t>(part * static_cast<double>(sorted.size() - 1) + 0.5)];
+  const double at = part * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const double above = sorted[std::min(below + 1, sorted.size() - 1)];
+  return std::lerp(sorted[below], above, at - static_cast<double>(below));
 }
 
 double mean(const std::vector<double>& values) {
