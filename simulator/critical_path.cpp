@@ -63,7 +63,8 @@ class PathWalker {
 
   void emit(std::uint32_t instr, std::int64_t from, std::int64_t to, std::int64_t excess = 0) {
     if (to > from)
-      path_.push_back({PathSegment::Kind::instruction, at_.stage, instr, from, to, excess});
+      path_.push_back({PathSegment::Kind::instruction, at_.stage, instr, from, to, excess,
+                       at_.island, at_.lane});
   }
 
   // Adds the segment of the step at hand and goes to what bound its start; false at the beginning.
@@ -230,6 +231,35 @@ bool is_own_work(const PathSegment& segment, const Program& program, std::int32_
 std::vector<PathSegment> critical_path(const Scene& scene, const Executor& executor,
                                        History& history, std::int32_t target) {
   return PathWalker(scene, executor, history, target).run();
+}
+
+const std::vector<KernelTimes::Interval>& KernelTimes::of(std::int32_t island, std::int32_t lane) {
+  const auto [found, missing] = kept_.try_emplace({island, lane});
+  std::vector<Interval>& intervals = found->second;
+  if (!missing) return intervals;
+  const CompiledProgram& program = scene_.program(stage_);
+  const Recording& recording = history_.of(island);
+  const Recording::Lanes& lanes = recording.gangs[static_cast<std::size_t>(stage_)];
+  std::int64_t before = 0;
+  for (std::uint32_t step = program.first[static_cast<std::size_t>(Stream::compute)]; step != kNone;
+       step = program.steps[step].next) {
+    if (program.instr_of[step] == kNone) continue;
+    const std::size_t at = step * recording.lanes + static_cast<std::size_t>(lane);
+    intervals.push_back({lanes.start[at], lanes.end[at], before});
+    before += lanes.end[at] - lanes.start[at];
+  }
+  return intervals;
+}
+
+std::int64_t KernelTimes::within(const PathSegment& segment) {
+  const std::vector<Interval>& kernels = of(segment.island, segment.lane);
+  const auto until = [&](std::int64_t time) -> std::int64_t {
+    const auto next = std::ranges::upper_bound(kernels, time, {}, &Interval::start);
+    if (next == kernels.begin()) return 0;
+    const Interval& last = *std::prev(next);
+    return last.before + std::min(time, last.end) - last.start;
+  };
+  return until(segment.to) - until(segment.from);
 }
 
 Cause cause_of(const PathSegment& segment, const Program& program, std::int32_t bounding_stage) {

@@ -72,15 +72,23 @@ void explain(const Scene& scene, const Executor& executor, History& history,
     result.bounding_stage = static_cast<std::int32_t>(longest - at.begin());
     path = std::move(segments);
   }
+  const auto add = [&](Cause cause, std::int64_t time) {
+    result.breakdown[static_cast<std::size_t>(cause)] += nanoseconds(time);
+  };
+  KernelTimes bounding(scene, history, result.bounding_stage);
   for (const PathSegment& segment : path) {
     const Program& program = *scene.program(segment.stage).source;
     const Cause cause = cause_of(segment, program, result.bounding_stage);
     const std::int64_t span = segment.to - segment.from - segment.excess;
     const bool kernel = cause == Cause::compute || cause == Cause::optimizer;
-    const std::int64_t slow = kernel ? share_of_slowest(span, scene.slowest_gpu) : 0;
-    result.breakdown[static_cast<std::size_t>(cause)] += nanoseconds(span - slow);
-    result.breakdown[static_cast<std::size_t>(Cause::straggler)] +=
-        nanoseconds(segment.excess + slow);
+    // What the bounding stage computes during another's pass is no bubble.
+    const std::int64_t busy = kernel                   ? span
+                              : cause == Cause::bubble ? std::min(span, bounding.within(segment))
+                                                       : 0;
+    const std::int64_t slow = share_of_slowest(busy, scene.slowest_gpu);
+    add(kernel ? cause : Cause::compute, busy - slow);
+    add(cause, span - busy);
+    add(Cause::straggler, segment.excess + slow);
   }
 }
 

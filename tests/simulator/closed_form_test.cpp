@@ -108,5 +108,23 @@ TEST(ClosedForm, ZeroBubbleWithTwiceTheMemoryOnlyFills) {
     }
 }
 
+// With stages of almost one length the critical path runs through many of them. ZB-2p of 16 stages
+// was told to be 64 % bubble, where each stage idles 9 %: whatever the path, the stage that bounds
+// the step computes its own passes, and only the rest of the step is its bubble.
+TEST(ClosedForm, WhatTheBoundingStageComputesIsNoBubble) {
+  for (const Order order :
+       {Order::one_f_one_b, Order::interleaved_1f1b, Order::zb_h1, Order::zb_2p}) {
+    Job job = pipeline_job(4, 16, order == Order::interleaved_1f1b ? 2 : 1);
+    job.schedule.pipeline = order;
+    job.measured.forward_ms = {8, 9, 8.5, 9};
+    job.measured.backward_ms = {9, 8, 8.5, 8};
+    job.measured.weight_grad_ms = {7, 7, 7, 7};
+    const auto result = step(job);
+    const Time busy = result.stage_busy[static_cast<std::size_t>(result.bounding_stage)];
+    EXPECT_EQ(part(result, Cause::compute), busy.value) << static_cast<int>(order);
+    EXPECT_EQ(part(result, Cause::bubble), (result.iteration - busy).value);
+  }
+}
+
 }  // namespace
 }  // namespace trainyard
