@@ -33,13 +33,11 @@ constexpr std::array<KernelInfo, kKernelKinds> kTable{{
      "keys; qkv[tokens,(heads+2*kv_heads)*head_dim] r, out[tokens,heads*head_dim] w, "
      "lse[batch*heads,sequence] fp32 w. flag: context ranks c if above 1; then tokens are this "
      "rank's, a c-th of each sequence, lse[batch*heads,sequence/c], and kv[c*tokens,"
-     "2*kv_heads*head_dim] r comes after qkv: keys and values of all context ranks' tokens, rank "
-     "by "
-     "rank"},
+     "2*kv_heads*head_dim] r comes after qkv: keys and values of all context ranks' tokens, "
+     "rank by rank"},
     {K::attention_backward, "attention_backward", C::attention,
      "as attention_forward; qkv r, (kv r), out r, lse fp32 r, dout r, dqkv w (of context ranks: "
-     "the "
-     "query columns only), (dkv as kv w: this rank's queries' part of the gradient)"},
+     "the query columns only), (dkv as kv w: this rank's queries' part of the gradient)"},
     {K::attention_scores, "attention_scores", C::attention,
      "{batch*heads,m,n,k} m = n = sequence, k = head_dim; qkv r, S[batch*heads*sequence,sequence] "
      "w: S[m,n] = Q[m,k] K[n,k]^T a head; grouped heads share K"},

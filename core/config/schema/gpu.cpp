@@ -83,9 +83,8 @@ std::vector<Row> gemm_rows() {
           "time of an input-gradient GEMM relative to its forward")
           .within(0.1, 10),
       row("cluster.gpu.gemm.weight_grad_factor", TRAINYARD_AT(cluster.gpu.gemm.weight_grad_factor),
-          "time of a weight-gradient GEMM over 4,096 tokens relative to its forward: what it takes "
-          "to "
-          "read and write the sums, which fewer tokens do not make less")
+          "time of a weight-gradient GEMM over 4,096 tokens relative to its forward: what it "
+          "takes to read and write the sums, which fewer tokens do not make less")
           .within(1, 10),
       row("cluster.gpu.gemm.fp8_speedup", TRAINYARD_AT(cluster.gpu.gemm.fp8_speedup),
           "rate of products in FP8 relative to bf16; 1: the GPU has no FP8")
