@@ -177,9 +177,9 @@ class Text(CliTest):
         text = self.succeed("sim", self.small)
         self.assertIn("from peak FLOP/s to MFU", text)
         rows = re.findall(r"^- .*? (-?[\d.]+) +(-?[\d.]+) +(-?[\d.]+)$", text, re.M)
-        self.assertEqual(len(rows), 12)
+        self.assertEqual(len(rows), 13)
         lost_ms = result["iteration_time_s"] * (1 - result["mfu"]) * 1e3
-        self.assertAlmostEqual(sum(float(row[0]) for row in rows), lost_ms, delta=0.0005 * 12)
+        self.assertAlmostEqual(sum(float(row[0]) for row in rows), lost_ms, delta=0.0005 * 13)
         self.assertAlmostEqual(float(rows[-1][2]), result["mfu"] * 100, delta=0.1)
 
     def test_json_on_stdout_is_alone_there(self):
@@ -200,7 +200,7 @@ class Text(CliTest):
         self.succeed("sim", self.small, "--json", earlier)
         text = self.succeed("sim", self.small, "--against", earlier)
         rows = text[text.index("against small"):].splitlines()[1:]
-        self.assertEqual(len(rows), 10)
+        self.assertEqual(len(rows), 11)
         self.assertTrue(all(row.endswith("+0.000") for row in rows), rows)
 
     def test_difference_names_the_cause(self):
