@@ -48,10 +48,7 @@ def legal(c):
             and (c["tensor"] > 1 or not c["sequence"])
             and (c["data"] * c["context"] > 1 or c["zero"] == 0)
             and (c["schedule"] == "1f1b" or c["pipeline"] > 1)
-            and (c["schedule"] != "zb-2p" or c["overlap"])
-            # LAMB's trust ratio is one a tensor, and chunked products fuse those of a parallel block.
-            and not (c["optimizer"] == "lamb" and c["block"] == "parallel" and c["overlap"]
-                     and c["sequence"]))
+            and (c["schedule"] != "zb-2p" or c["overlap"]))
 
 
 def settings_of(c):

@@ -8,6 +8,18 @@ def groups_of(combination, size):
     return set(itertools.combinations(sorted(combination.items()), size))
 
 
+def holds(combination, group):
+    return all(combination[name] == value for name, value in group)
+
+
+def pairs_that_meet(axes, everything):
+    mixed = random.Random(0).sample(everything, len(everything))  # so that most are met early
+    return {pair
+            for a, b in itertools.combinations(sorted(axes), 2)
+            for pair in itertools.product(((a, x) for x in axes[a]), ((b, y) for y in axes[b]))
+            if any(holds(c, pair) for c in mixed)}
+
+
 def covering_set(axes, legal, at_least, seed=1, tries=40):
     """Legal combinations of `axes` (name -> values) that together hold every pair of values that
     any legal combination holds, and then as many groups of three as fit into `at_least` of them.
@@ -21,11 +33,12 @@ def covering_set(axes, legal, at_least, seed=1, tries=40):
     def take(candidates, missing, size):
         best = max(candidates, key=lambda c: len(groups_of(c, size) & missing))
         if not groups_of(best, size) & missing:  # rare groups are looked for everywhere
-            best = max(everything, key=lambda c: len(groups_of(c, size) & missing))
+            holders = (c for c in everything if any(holds(c, group) for group in missing))
+            best = max(holders, key=lambda c: len(groups_of(c, size) & missing))
         chosen.append(best)
         missing -= groups_of(best, size)
 
-    missing = set().union(*(groups_of(c, 2) for c in everything))
+    missing = pairs_that_meet(axes, everything)
     while missing:
         take(draw.sample(everything, tries), missing, 2)
     missing = set().union(*(groups_of(c, 3) for c in draw.sample(everything, 20 * at_least)))
