@@ -28,10 +28,11 @@ class Costs {
   virtual Time kernel(const KernelSpec& kernel) const = 0;
   virtual Time collective(Op op, const GroupShape& shape, Bytes bytes) const = 0;
   virtual Time transfer(Bytes bytes, const Route& route) const = 0;
-  // For networks whose flows meet: what a message takes before it leaves as a flow and when that
-  // took `on_wire`; how the flows of a collective lie, and what it takes when they took so long.
+  // For networks whose flows meet: what a message takes before it leaves as a flow, and how much of
+  // the rest of its time it is on the wire; how the flows of a collective lie, and what it takes
+  // when they took so long.
   virtual Time message_overhead(const Route&) const { return {}; }
-  virtual Time message_over_flow(Time on_wire) const { return on_wire; }
+  virtual double message_on_wire() const { return 1; }
   virtual Wiring wiring(Op, const GroupShape&, Bytes) const { return Wiring::none; }
   virtual Time over_flows(Op op, const GroupShape& shape, Bytes bytes, const OnWire&) const {
     return collective(op, shape, bytes);
@@ -52,7 +53,7 @@ class ModelCosts final : public Costs {
   Time collective(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time transfer(Bytes bytes, const Route& route) const override;
   Time message_overhead(const Route& route) const override;
-  Time message_over_flow(Time on_wire) const override { return in_training(on_wire); }
+  double message_on_wire() const override { return 1 / in_training_; }
   Wiring wiring(Op op, const GroupShape& shape, Bytes bytes) const override;
   Time over_flows(Op op, const GroupShape& shape, Bytes bytes,
                   const OnWire& on_wire) const override;

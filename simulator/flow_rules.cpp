@@ -8,6 +8,7 @@ FlowRules::FlowRules(const Job& job, const CommunicationSpecs& specs, const Rank
                      const Costs& costs, const CostScale& scale)
     : any_(network_model_info(job.network.model).contention), shapes_(topology.shapes().size()) {
   if (!any_) return;
+  on_wire_ = costs.message_on_wire();
   const Measured& measured = job.measured;
   const bool messages = scale.pipeline_comm == 1 && !(measured.pipeline_transfer_ms >= 0);
   for (const Route& route : topology.routes())

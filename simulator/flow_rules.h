@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -16,7 +17,12 @@ class FlowRules {
             const Costs& costs, const CostScale& scale);
   bool any() const { return any_; }
   bool message(std::uint32_t route) const { return any_ && overhead_[route] >= 0; }
-  std::int64_t overhead(std::uint32_t route) const { return overhead_[route]; }  // ns
+  // ns before a message leaves that takes `alone` on an idle network: all but its time on the wire,
+  // which is what contention and faults lengthen.
+  std::int64_t before_leaving(std::uint32_t route, std::int64_t alone) const {
+    const auto wire = static_cast<double>(alone - overhead_[route]) * on_wire_;
+    return std::max(overhead_[route], alone - static_cast<std::int64_t>(wire));
+  }
   Wiring wiring(std::uint32_t spec, std::uint32_t shape) const {
     return any_ ? wirings_[spec * shapes_ + shape] : Wiring::none;
   }
@@ -30,6 +36,7 @@ class FlowRules {
   bool any_;
   std::size_t shapes_;
   std::vector<std::int64_t> overhead_;  // of each route; -1: no flow
+  double on_wire_ = 1;                  // of a message's time after that
   std::vector<Wiring> wirings_;         // [spec][shape]
 };
 

@@ -152,8 +152,10 @@ void Island::transfer(Gang& from, std::uint32_t at, const Side& posting) {
       end = start + scene_.times.message(side.message, routes[lane]);
     } else if (end = transfer_ends_.of(island_, from.stage, at)[lane];
                end == TransferEnds::kUnknown) {
+      const std::int64_t gathering = scene_.times.gathering(side.message);
+      const std::int64_t alone = scene_.times.message(side.message, routes[lane]) - gathering;
       const std::int64_t leaves =
-          start + scene_.flows.overhead(routes[lane]) + scene_.times.gathering(side.message);
+          start + gathering + scene_.flows.before_leaving(routes[lane], alone);
       departures_.push_back({leaves, island_, from.stage, static_cast<std::int32_t>(lane), at});
       ++away;
       continue;

@@ -97,11 +97,10 @@ bool Traffic::advance(std::vector<Landing>& landed) {
   return true;
 }
 
-// What NCCL does takes its time beside the bytes'.
+// A collective's steps and protocol take their time beside its bytes'.
 Landing Traffic::landing(const Moving& moving, std::int64_t at) const {
   const Departure& of = moving.departure;
-  if (of.collective == nullptr)
-    return {of, kNone, of.at + costs_.message_over_flow(nanoseconds(at - of.at)).value};
+  if (of.collective == nullptr) return {of, kNone, at};
   const CollectiveSpec& spec = scene_.specs.collectives[of.collective->collective];
   const Coord coord = scene_.layout.coord(of.stage, of.island, of.lane);
   const GroupShape& shape =
